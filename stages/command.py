@@ -1,0 +1,63 @@
+"""Turn a stage's main function into a command: its Path parameters become the arguments, its errors an exit code."""
+
+import errno
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable
+
+import typer
+
+from stages.errors import RemintError
+
+_MACHINE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOMEM}
+_REMEDIES = {
+    errno.ENOSPC: "free some disk space and run the same command again",
+    errno.EDQUOT: "free some of the disk quota and run the same command again",
+    errno.ENOMEM: "free some memory and run the same command again",
+}
+
+
+def set_up_logging() -> None:
+    """Log to standard error, one line a message; libraries only from warnings up, Python's own warnings not at all."""
+    level = os.environ.get("REMINT_LOG_LEVEL", "INFO").upper()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("stages").setLevel(level)
+    logging.getLogger("__main__").setLevel(level)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+def exit_code(error: BaseException) -> int | None:
+    """The exit code of a foreseen error, or None for a bug (which keeps its traceback)."""
+    if isinstance(error, RemintError):
+        return error.exit_code
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS):
+        return 4
+    return None
+
+
+def describe(error: BaseException) -> str:
+    """One message: where, what was found, what to do."""
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+        remedy = _REMEDIES.get(error.errno or 0, "see to the permissions of that path and run the same command again")
+        return f"{error.filename or 'the disk'}: {error.strerror}; {remedy}"
+    if isinstance(error, MemoryError):
+        return f"the memory of this machine ran out ({error}); free some, or lower the batch size"
+    return str(error)
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run `main` on the command line's arguments and end the process with the exit code that its outcome has."""
+    set_up_logging()
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    try:
+        app()
+    except Exception as error:
+        code = exit_code(error)
+        if code is None:
+            raise
+        print(f"error: {describe(error)}", file=sys.stderr)
+        sys.exit(code)

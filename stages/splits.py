@@ -1,0 +1,61 @@
+"""How splits are stored between stages: the only reader and writer of that format.
+
+data/prepared: <split>.parquet (id, text[, text_pair], label[, extra columns]) and labels.json.
+data/encoded: <split>.arrow (token ids without padding, length[, labels]), an Arrow stream that is memory-mapped, not
+converted, when it is read; and labels.json.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stages import outputs
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+NAMES = ("train", "validation", "test")
+_LABELS = "labels.json"
+
+
+def write_rows(folder: Path, split: str, rows: pa.Table) -> None:
+    """Write a split's prepared rows; the same rows give the same bytes."""
+    pq.write_table(rows.replace_schema_metadata(None), folder / f"{split}.parquet")
+
+
+def read_rows(folder: Path, split: str) -> pa.Table:
+    """A split's prepared rows, in their order."""
+    return pq.read_table(folder / f"{split}.parquet")
+
+
+def write_label_names(folder: Path, names: list[str]) -> None:
+    """Write the names of the classes, in the order of their ids."""
+    outputs.write_json(folder / _LABELS, names)
+
+
+def read_label_names(folder: Path) -> list[str]:
+    """The names of the classes, in the order of their ids; [] for a task without classes."""
+    names: list[str] = json.loads((folder / _LABELS).read_text(encoding="utf-8"))
+    return names
+
+
+def has_labels(rows: pa.Table) -> bool:
+    """Whether a split is labelled: all of its rows are, or none is."""
+    return bool(rows.num_rows) and rows["label"].null_count == 0
+
+
+def write_encoded(folder: Path, split: str, rows: pa.Table) -> None:
+    """Write a split's encoded rows; the same rows give the same bytes."""
+    rows = rows.replace_schema_metadata(None)
+    with pa.OSFile(str(folder / f"{split}.arrow"), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=1000)
+
+
+def read_encoded(folder: Path, split: str) -> "Dataset":
+    """A split's encoded rows, in their order, memory-mapped: nothing is converted or cached."""
+    from datasets import Dataset
+
+    return Dataset.from_file(str(folder / f"{split}.arrow"))
