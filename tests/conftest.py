@@ -1,0 +1,12 @@
+"""No test reaches a network, a home directory's caches, or anybody's statistics."""
+
+import os
+
+os.environ.update(
+    HF_HUB_OFFLINE="1",
+    HF_HUB_DISABLE_TELEMETRY="1",
+    DVC_NO_ANALYTICS="1",
+    DO_NOT_TRACK="1",
+    PREFECT_SERVER_ANALYTICS_ENABLED="false",
+    TOKENIZERS_PARALLELISM="false",
+)
