@@ -67,5 +67,7 @@ def list_checkpoints(root: Path) -> list[Path]:
         raise DataError(f"{root}: no checkpoint-* folder in it; run the train stage first (dvc repro train)")
     for checkpoint in found:
         if reason := fault(checkpoint):
-            raise DataError(f"{checkpoint}: {reason}; run the train stage again (dvc repro --force --single-item train)")
+            raise DataError(
+                f"{checkpoint}: {reason}; run the train stage again (dvc repro --force --single-item train)"
+            )
     return found

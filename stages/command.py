@@ -6,8 +6,10 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import typer
+from ruamel.yaml import YAML
 
 from stages.errors import RemintError
 
@@ -19,9 +21,33 @@ _REMEDIES = {
 }
 
 
+def _log_level() -> str:
+    """runtime.log_level, read leniently: a mistake in params.yaml is for load_params to name."""
+    try:
+        return str(YAML(typ="safe").load(Path("params.yaml"))["runtime"]["log_level"]).upper()
+    except Exception:
+        return "INFO"
+
+
+def set_up_libraries(*, offline: bool) -> None:
+    """Tell Hugging Face's libraries, before they are imported, what they may do and say.
+
+    Stages therefore import torch, transformers and datasets inside functions. Their progress bars and notes (a head
+    that is newly initialized, say) are about things that a user of remint can do nothing about.
+    """
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        os.environ["HF_DATASETS_OFFLINE"] = "1"
+
+
 def set_up_logging() -> None:
     """Log to standard error, one line a message; libraries only from warnings up, Python's own warnings not at all."""
-    level = os.environ.get("REMINT_LOG_LEVEL", "INFO").upper()
+    level = os.environ.get("REMINT_LOG_LEVEL", "").upper() or _log_level()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("stages").setLevel(level)
     logging.getLogger("__main__").setLevel(level)
@@ -48,8 +74,12 @@ def describe(error: BaseException) -> str:
     return str(error)
 
 
-def run(main: Callable[..., None]) -> None:
-    """Run `main` on the command line's arguments and end the process with the exit code that its outcome has."""
+def run(main: Callable[..., None], *, offline: bool = True) -> None:
+    """Run `main` on the command line's arguments and end the process with the exit code that its outcome has.
+
+    After the fetch stages nothing reads the Hub: all others run offline.
+    """
+    set_up_libraries(offline=offline)
     set_up_logging()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(main)

@@ -74,7 +74,9 @@ class ModelParams(Section):
         """A model that the Hub does not version is pinned by its digest."""
         local = self.name.startswith("package:") or Path(self.name).exists()
         if local and self.sha256 is None:
-            raise ValueError("sha256 is required for a local folder or a package: sha256sum model.safetensors prints it")
+            raise ValueError(
+                "sha256 is required for a local folder or a package: sha256sum model.safetensors prints it"
+            )
         if local and self.revision is not None:
             raise ValueError("revision is for Hub ids; set it to null for a local folder or a package")
         return self
@@ -234,7 +236,9 @@ class TrainParams(Section):
         if (self.eval_strategy == "steps") != (self.eval_steps is not None):
             raise ValueError("eval_steps is a number where eval_strategy is steps, and null where it is epoch")
         if self.max_steps < 1 and self.max_steps != -1:
-            raise ValueError(f"max_steps is a number of steps, or -1 where num_train_epochs decides, not {self.max_steps}")
+            raise ValueError(
+                f"max_steps is a number of steps, or -1 where num_train_epochs decides, not {self.max_steps}"
+            )
         if mistakes := training_arguments.mistakes(self.arguments):
             raise ValueError("; ".join(mistakes))
         return self
@@ -324,7 +328,9 @@ class Params(Section):
             )
         for column in self.test.slices:
             if column not in self.data.columns.extra:
-                raise ValueError(f"test.slices: {column} is not in data.columns.extra {self.data.columns.extra}; add it")
+                raise ValueError(
+                    f"test.slices: {column} is not in data.columns.extra {self.data.columns.extra}; add it"
+                )
         return self
 
 
