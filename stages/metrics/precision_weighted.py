@@ -1,0 +1,19 @@
+"""Precision (what share of the rows predicted as a class are of it), averaged over the classes by their rows.
+
+A class that was never predicted counts 0; one without rows has no weight.
+"""
+
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from stages import class_counts
+
+greater_is_better = True
+needs: Literal["predictions"] = "predictions"
+num_labels: int | None = None
+
+
+def score(predictions: NDArray[Any], references: NDArray[Any]) -> float:
+    """From class ids, (rows,) each; between 0 and 1."""
+    return class_counts.weighted(class_counts.precision, predictions, references)
