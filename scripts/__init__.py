@@ -1,0 +1,1 @@
+"""What writes files of the repository, run by hand: make lock, make presets."""
