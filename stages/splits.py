@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 NAMES = ("train", "validation", "test")
 _LABELS = "labels.json"
+_BATCH = 1000
+
+
+def present(folder: Path) -> list[str]:
+    """Which splits lie in data/prepared or data/encoded: train, validation and perhaps test, in that order."""
+    return [name for name in NAMES if any((folder / f"{name}{suffix}").exists() for suffix in (".parquet", ".arrow"))]
 
 
 def write_rows(folder: Path, split: str, rows: pa.Table) -> None:
@@ -48,10 +54,14 @@ def has_labels(rows: pa.Table) -> bool:
 
 
 def write_encoded(folder: Path, split: str, rows: pa.Table) -> None:
-    """Write a split's encoded rows; the same rows give the same bytes."""
+    """Write a split's encoded rows; the same rows give the same bytes, however they are chunked in memory."""
     rows = rows.replace_schema_metadata(None)
     with pa.OSFile(str(folder / f"{split}.arrow"), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows, max_chunksize=1000)
+        for start in range(0, rows.num_rows, _BATCH):
+            part = rows.slice(start, _BATCH)
+            # Copied, since a slice is written with more or fewer of its neighbours' bytes, depending on the chunks.
+            copied = [pa.concat_arrays(column.chunks) for column in part.columns]
+            writer.write_batch(pa.record_batch(copied, schema=rows.schema))
 
 
 def read_encoded(folder: Path, split: str) -> "Dataset":
