@@ -1,0 +1,1 @@
+"""One script per figure, run by hand: see README.md."""
