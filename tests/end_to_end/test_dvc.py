@@ -1,0 +1,59 @@
+"""What DVC offers beside repro works on this graph: its run-cache, linked caches, experiments, metrics, plots."""
+
+import hashlib
+import json
+
+from tests.end_to_end.project import ran, surplus
+
+
+def cache_faults(project):
+    """The objects of DVC's cache that no longer hold what their name says; and how many there are."""
+    objects = [file for file in (project.root / ".dvc/cache/files/md5").rglob("*") if file.is_file()]
+    named = {file: (file.parent.name + file.name).removesuffix(".dir") for file in objects}
+    return [file for file, md5 in named.items() if hashlib.md5(file.read_bytes()).hexdigest() != md5], len(objects)
+
+
+def test_without_the_lock_file_nothing_trains_again(project):
+    lock = (project.root / "dvc.lock").read_text(encoding="utf-8")
+    (project.root / "dvc.lock").unlink()
+    # Their metrics are kept in git, which turns DVC's run-cache off for them.
+    assert set(project.repro()) <= {"evaluate@13", "select_best", "test"}
+    assert (project.root / "dvc.lock").read_text(encoding="utf-8") == lock
+
+
+def test_a_linked_cache_survives_that_its_stages_run_again(project):
+    project.run("dvc", "config", "--local", "cache.type", "hardlink")
+    project.run("dvc", "checkout", "--relink", "--force")
+    weights = next((project.root / "models/checkpoints/13").rglob("model.safetensors"))
+    assert weights.stat().st_nlink > 1
+    assert weights.stat().st_mode & 0o222 == 0
+    before = cache_faults(project)
+    assert before[0] == []
+    for _ in range(2):
+        assert project.repro("--force", "--single-item", "train@13") == ["train@13"]
+    assert project.repro("--force", "--single-item", "prepare", "encode") == ["prepare", "encode"]
+    assert cache_faults(project) == before
+    assert project.changed() == []
+
+
+def test_an_experiment_runs_elsewhere_and_is_compared(project):
+    # In a workspace of its own: it sees what is in git and in DVC's cache, nothing else.
+    said = project.run("dvc", "exp", "run", "--temp", "--name", "gentle", "-S", "train.learning_rate=1e-3").stdout
+    assert "train@13" in ran(said)
+    assert not {"prepare", "encode", "fetch_model"} & set(ran(said))
+    assert project.changed() == []
+    shown = project.run("dvc", "exp", "show", "--csv").stdout
+    assert "gentle" in shown
+    assert "train.learning_rate" in shown.splitlines()[0]
+    compared = json.loads(project.run("dvc", "metrics", "diff", "--json", "HEAD", "gentle").stdout)
+    assert "models/test_metrics.json" in compared["diff"] if "diff" in compared else compared
+    params = json.loads(project.run("dvc", "params", "diff", "--json", "HEAD", "gentle").stdout)
+    assert params["params.yaml"]["train.learning_rate"]["new"] == 0.001
+
+
+def test_plots_show_the_losses_and_the_confusion_matrix(project):
+    project.run("dvc", "plots", "show")
+    page = (project.root / "dvc_plots/index.html").read_text(encoding="utf-8")
+    assert "eval_loss" in page
+    assert "predicted" in page
+    assert surplus(project.changed()) == []
