@@ -25,7 +25,7 @@ def test_a_lock_file_is_a_sorted_list_of_exact_versions(name):
     lines = (REQUIREMENTS / name).read_text(encoding="utf-8").splitlines()
     locked = [line for line in lines if line != "-c stages.txt"]
     assert len(locked) > 50
-    assert locked == sorted(locked)
+    assert locked == sorted(locked, key=lambda line: line.partition("==")[0])
     assert all(re.fullmatch(r"[a-z0-9-]+==[^+\s]+", line) for line in locked)
 
 
@@ -52,7 +52,7 @@ def test_predicting_needs_a_part_of_the_stages_libraries():
 def test_the_closure_holds_what_is_needed_indirectly_at_the_release_that_is_installed(root):
     found = lock.closure([Requirement(root)])
     assert found[root] == Version(version(root)).public
-    assert {"torch": "mpmath", "pydantic": "pydantic-core", "typer": "click"}[root] in found
+    assert {"torch": "mpmath", "pydantic": "pydantic-core", "typer": "markdown-it-py"}[root] in found
     assert {name: STAGES[name] for name in found} == found
 
 
