@@ -45,9 +45,13 @@ clean:  ## remove .venv and what tools leave; no data, no model, no cache of DVC
 	find bench pipeline scripts stages tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "error: there is no $(PYTHON) here; name a Python 3.11 or newer:" \
+			"make $(MAKECMDGOALS) PYTHON=python3.12" >&2; \
+		exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "error: remint needs Python 3.11 or newer, and $(PYTHON) is" \
-			"$$($(PYTHON) --version 2>&1 | tail -n 1); name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; \
+			"$$($(PYTHON) --version 2>&1); name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; \
 		exit 1; }
 	@echo "Making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
