@@ -53,12 +53,19 @@ def decode(
     """
     decoded: dict[str, NDArray[Any]] = {}
     for indices, batch in batches(rows, collate, batch_size=batch_size):
-        for name, values in task.decode(forward(batch)).items():
-            if name not in decoded:
-                decoded[name] = np.empty((len(rows), *values.shape[1:]), values.dtype)
-            decoded[name][indices] = values
+        place(decoded, task.decode(forward(batch)), indices, num_rows=len(rows))
         progress(len(indices))
     return decoded
+
+
+def place(
+    decoded: dict[str, NDArray[Any]], batch: Mapping[str, NDArray[Any]], indices: list[int], *, num_rows: int
+) -> None:
+    """Put what was decoded of a batch where its rows stand in the split."""
+    for name, values in batch.items():
+        if name not in decoded:
+            decoded[name] = np.empty((num_rows, *values.shape[1:]), values.dtype)
+        decoded[name][indices] = values
 
 
 def references(rows: "Dataset") -> NDArray[Any]:
