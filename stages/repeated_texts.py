@@ -30,12 +30,15 @@ def digests(rows: RawRows) -> Digests:
 
 
 def _digests(table: pa.Table) -> Iterator[int]:
-    columns = [name for name in ("text", "text_pair") if name in table.column_names]
-    for batch in table.select(columns).to_batches(max_chunksize=_ROWS_AT_ONCE):
+    for batch in table.select(_text_columns(table)).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for texts in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             # A text holds no NUL byte in text files; in Parquet the length tells where the first one ends.
             whole = "\0".join([*texts, str(len(texts[0]))])
             yield int.from_bytes(blake2b(whole.encode(), digest_size=8).digest(), "little")
+
+
+def _text_columns(table: pa.Table) -> list[str]:
+    return [name for name in ("text", "text_pair") if name in table.column_names]
 
 
 def duplicates(split: Digests) -> int:
@@ -97,8 +100,8 @@ def conflicts(splits: Mapping[str, RawRows], of: Mapping[str, Digests]) -> dict[
         split, rows = labelled[number]
         index = int(place - starts[number])
         row = {name: rows.table[name][index].as_py() for name in ("id", "label")}
-        text = rows.table["text"][index].as_py()[:_CHARACTERS_SHOWN]
-        of_text = shown.setdefault(key, {"text": text, "rows": []})["rows"]
+        texts = {name: rows.table[name][index].as_py()[:_CHARACTERS_SHOWN] for name in _text_columns(rows.table)}
+        of_text = shown.setdefault(key, {**texts, "rows": []})["rows"]
         if len(of_text) < _SHOWN:
             of_text.append({"split": split, "place": rows.place(index), **row})
     return {"texts": int((kinds > 1).sum()), "shown": list(shown.values())}
