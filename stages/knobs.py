@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from stages import lookup, training_arguments
@@ -91,11 +91,13 @@ Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 Codec = Annotated[str, AfterValidator(codec)]
 Optimizer = Annotated[
-    str, AfterValidator(_optimizer), WithJsonSchema({"type": "string", "enum": list(training_arguments.OPTIMIZERS)})
+    str,
+    AfterValidator(_optimizer),
+    Field(json_schema_extra=lambda schema: schema.update(enum=list(training_arguments.OPTIMIZERS))),
 ]
 Schedule = Annotated[
     str,
     AfterValidator(_schedule),
-    WithJsonSchema({"type": "string", "enum": list(training_arguments.schema()["schedules"])}),
+    Field(json_schema_extra=lambda schema: schema.update(enum=list(training_arguments.schema()["schedules"]))),
 ]
 Arguments = Annotated[dict[str, Any], AfterValidator(_arguments)]
