@@ -1,4 +1,4 @@
-"""How checkpoints are named, completed, listed and verified: a folder counts only with a manifest that its files match."""
+"""How checkpoints are named, completed, listed and verified: one counts only with a manifest that its files match."""
 
 import hashlib
 import json
@@ -71,3 +71,14 @@ def list_checkpoints(root: Path) -> list[Path]:
                 f"{checkpoint}: {reason}; run the train stage again (dvc repro --force --single-item train)"
             )
     return found
+
+
+def newest_whole(root: Path) -> tuple[Path | None, list[str]]:
+    """The checkpoint of the highest step that verifies, and why each newer one was passed over."""
+    passed_over: list[str] = []
+    for checkpoint in sorted(root.glob("checkpoint-*"), key=step_of, reverse=True):
+        reason = fault(checkpoint)
+        if reason is None:
+            return checkpoint, passed_over
+        passed_over.append(f"{checkpoint.name}: {reason}")
+    return None, passed_over

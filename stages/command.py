@@ -1,9 +1,12 @@
 """Turn a stage's main function into a command: its Path parameters become the arguments, its errors an exit code."""
 
 import errno
+import json
 import logging
 import os
 import sys
+import time
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +77,20 @@ def describe(error: BaseException) -> str:
     return str(error)
 
 
+def report(error: Exception, code: int | None) -> None:
+    """Tell how a command failed: the message of a foreseen error, the traceback of a bug.
+
+    A process of several leaves it to its launcher (stages/launch.py) by torchrun's error file, so that the first
+    failure is told, once.
+    """
+    text = "".join(traceback.format_exception(error)).rstrip() if code is None else f"error: {describe(error)}"
+    if error_file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        detail = {"message": text, "extraInfo": {"timestamp": str(int(time.time())), "py_callstack": ""}}
+        Path(error_file).write_text(json.dumps({"message": detail}), encoding="utf-8")
+    else:
+        print(text, file=sys.stderr)
+
+
 def run(main: Callable[..., None], *, offline: bool = True) -> None:
     """Run `main` on the command line's arguments and end the process with the exit code that its outcome has.
 
@@ -87,7 +104,5 @@ def run(main: Callable[..., None], *, offline: bool = True) -> None:
         app()
     except Exception as error:
         code = exit_code(error)
-        if code is None:
-            raise
-        print(f"error: {describe(error)}", file=sys.stderr)
-        sys.exit(code)
+        report(error, code)
+        sys.exit(1 if code is None else code)

@@ -24,7 +24,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def unknown(name: str, package: ModuleType) -> str:
     """The message for a name that has no file in a package."""
     known = names(package)
-    return f"there is no {package.__name__.replace('.', '/')}/{name}.py; there are {', '.join(known)}{nearest(name, known)}"
+    file = f"{package.__name__.replace('.', '/')}/{name}.py"
+    return f"there is no {file}; there are {', '.join(known)}{nearest(name, known)}"
 
 
 def find(package: ModuleType, name: str) -> Any:

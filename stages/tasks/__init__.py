@@ -28,6 +28,9 @@ class Task(Protocol):
     METRICS: tuple[str, ...]
     """What this task can be scored by: files in stages/metrics/, the default first."""
 
+    IGNORED_LABEL: float
+    """A label id that counts for nothing in the loss: -100, or NaN where labels are numbers."""
+
     def read_label(self, text: str) -> Label:
         """Turn what a data file holds into a label; ValueError says what is wrong with it."""
 
@@ -46,8 +49,11 @@ class Task(Protocol):
     def collator(self, tokenizer: Any) -> Any:
         """What makes a padded batch of tensors from encoded rows."""
 
+    def counted(self, labels: Any) -> Any:
+        """Which entries of a label tensor count in the loss, as a boolean tensor."""
+
     def loss(self, outputs: Any, labels: Any, *, num_items: Any, label_smoothing: float) -> Any:
-        """The sum of the rows' losses over `num_items` (the rows of the whole global batch), a scalar tensor."""
+        """The sum of the losses of what counts, over `num_items` (that count in the whole global batch): a scalar."""
 
     def decode(self, logits: NDArray[np.floating[Any]]) -> dict[str, NDArray[Any]]:
         """A batch of logits -> `predictions` and, for classes, `probabilities`, both with one entry a row."""

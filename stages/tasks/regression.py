@@ -14,6 +14,7 @@ from stages.sequences import onnx_inputs as onnx_inputs
 
 AUTO_MODEL = "AutoModelForSequenceClassification"
 LABEL_TYPE: Literal["double"] = "double"
+IGNORED_LABEL = math.nan
 METRICS = ("pearson", "spearman", "mse", "mae")
 
 
@@ -42,11 +43,17 @@ def config(names: Sequence[str]) -> dict[str, Any]:
     return {"num_labels": 1, "problem_type": "regression", "id2label": {0: "score"}, "label2id": {"score": 0}}
 
 
+def counted(labels: Any) -> Any:
+    """All but ignored rows: any number, -100 too, can be a label."""
+    return ~labels.isnan()
+
+
 def loss(outputs: Any, labels: Any, *, num_items: Any, label_smoothing: float) -> Any:
     """Squared error, summed over the rows and divided by the rows of the global batch."""
     from torch.nn.functional import mse_loss
 
-    return mse_loss(outputs["logits"].float().squeeze(-1), labels.float(), reduction="sum") / num_items
+    known = counted(labels)
+    return mse_loss(outputs["logits"].float().squeeze(-1)[known], labels.float()[known], reduction="sum") / num_items
 
 
 def decode(logits: NDArray[np.floating[Any]]) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from stages.sequences import onnx_inputs as onnx_inputs
 
 AUTO_MODEL = "AutoModelForSequenceClassification"
 LABEL_TYPE: Literal["string"] = "string"
+IGNORED_LABEL = -100
 METRICS = (
     "f1_macro",
     "accuracy",
@@ -60,6 +61,11 @@ def config(names: Sequence[str]) -> dict[str, Any]:
         "id2label": dict(enumerate(names)),
         "label2id": {name: index for index, name in enumerate(names)},
     }
+
+
+def counted(labels: Any) -> Any:
+    """All but ignored rows."""
+    return labels != IGNORED_LABEL
 
 
 def loss(outputs: Any, labels: Any, *, num_items: Any, label_smoothing: float) -> Any:

@@ -1,0 +1,54 @@
+"""Start a module in params' train.processes processes under torchrun, and end with the exit code of the first to fail.
+
+torchrun itself turns every exit code into 1.
+"""
+
+import logging
+import os
+import sys
+
+from stages import command, hardware
+from stages.errors import MachineError
+from stages.params import load_params
+
+log = logging.getLogger(__name__)
+
+
+def main(module: str, arguments: list[str]) -> None:
+    """Run `python -m MODULE ARGUMENTS` in each process.
+
+    Raises:
+        MachineError: a process was killed.
+    """
+    params = load_params()
+    processes = params.train.processes
+    # Threads decide the last bits of sums: set here for each process, where torchrun would set 1 for several.
+    os.environ["OMP_NUM_THREADS"] = str(hardware.threads(params.train.threads, processes=processes))
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    for noisy in ("torch.distributed.elastic", "torch.distributed.run"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    # Any free port on this host: nothing is fixed that another training could hold.
+    own = [
+        "--nnodes=1",
+        f"--nproc-per-node={processes}",
+        "--rdzv-backend=c10d",
+        "--rdzv-endpoint=127.0.0.1:0",
+        "--local-addr=127.0.0.1",
+    ]
+    try:
+        run(parse_args([*own, "-m", module, *arguments]))
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode < 0:
+            raise MachineError(
+                f"process {rank} of {module} was killed by signal {-failure.exitcode}; where that is 9, memory may "
+                "have run out: free some, or lower train.max_rows_per_device; then run the same command again"
+            ) from None
+        print(failure.message, file=sys.stderr)
+        sys.exit(failure.exitcode)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,259 @@
+"""One process: in this process. Several: through stages.launch, as dvc.yaml does it."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from stages import checkpoints, lookup, splits, tasks
+from stages.errors import ParamsError
+from tests import tiny
+
+ROOT = tiny.ROOT
+TRAIN_ROWS, VALIDATION_ROWS = 33, 13
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return tiny.model(tmp_path_factory.mktemp("base") / "model", dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def base_with_dropout(tmp_path_factory):
+    return tiny.model(tmp_path_factory.mktemp("base") / "model", dropout=0.1)
+
+
+def encode(folder: Path, base: Path, task_type: str) -> Path:
+    """33 rows to train on: with batches of 8, the last of an epoch has a single row."""
+    from transformers import AutoTokenizer
+
+    task: tasks.Task = lookup.find(tasks, task_type)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    rows = tiny.rows(TRAIN_ROWS + VALIDATION_ROWS)
+    labels = [task.read_label(row["score" if task_type == "regression" else "label"]) for row in rows]
+    names = task.label_names(labels, None)
+    folder.mkdir(parents=True)
+    for split, part in (("train", slice(TRAIN_ROWS)), ("validation", slice(TRAIN_ROWS, None))):
+        tokens = task.encode({"text": [row["text"] for row in rows[part]]}, tokenizer, max_length=32)
+        ids = task.label_ids(labels[part], names)
+        columns = {
+            "input_ids": pa.array(tokens["input_ids"], pa.list_(pa.int32())),
+            "token_type_ids": pa.array(tokens["token_type_ids"], pa.list_(pa.int8())),
+            "length": pa.array(tokens["length"], pa.int32()),
+            "labels": pa.array(ids, pa.int64() if names else pa.float32()),
+        }
+        splits.write_encoded(folder, split, pa.table(columns))
+    splits.write_label_names(folder, names)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["single_label", "regression"])
+def task_and_rows(request, base, tmp_path_factory):
+    return request.param, encode(tmp_path_factory.mktemp(request.param) / "encoded", base, request.param)
+
+
+@pytest.fixture(scope="module")
+def encoded(base, tmp_path_factory):
+    return encode(tmp_path_factory.mktemp("rows") / "encoded", base, "single_label")
+
+
+class Workspace:
+    """A folder with a params.yaml in which the train stage runs."""
+
+    def __init__(self, folder: Path, encoded: Path, base: Path) -> None:
+        self.folder, self.encoded, self.base = folder, encoded, base
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "raw.csv").touch()
+
+    def params(self, **overrides):
+        tiny.write_params(self.folder / "params.yaml", **{"data.raw": "raw.csv", **overrides})
+
+    def run(self, script: str | None = None, seed: int = 13, environment: dict[str, str] | None = None):
+        """Start the stage as dvc.yaml does (or through a script that breaks something first)."""
+        own = ["-c", script] if script else ["-m", "stages.launch", "stages.train"]
+        out = self.folder / "models/checkpoints" / str(seed)
+        arguments = [str(self.encoded), str(self.base), str(out), str(seed)]
+        ours = {"PYTHONPATH": str(ROOT), "REMINT_STATE": str(self.folder / "state"), **(environment or {})}
+        return subprocess.run(
+            [sys.executable, *own, *arguments],
+            cwd=self.folder,
+            env={**os.environ, **ours},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def history(self, seed: int = 13):
+        with (self.folder / f"models/checkpoints/{seed}/history.csv").open() as stream:
+            return list(csv.DictReader(stream))
+
+    def digests(self, seed: int = 13):
+        root = self.folder / f"models/checkpoints/{seed}"
+        return {
+            str(file.relative_to(root)): checkpoints.digest(file) for file in sorted(root.rglob("*")) if file.is_file()
+        }
+
+
+@pytest.fixture
+def workspace(tmp_path, encoded, base_with_dropout):
+    return Workspace(tmp_path, encoded, base_with_dropout)
+
+
+def close(histories, columns=("loss", "grad_norm")):
+    """Every history's columns agree with the first one's to 1e-5, relatively."""
+    first, *others = histories
+    for other in others:
+        assert len(other) == len(first)
+        for row, expected in zip(other, first, strict=True):
+            assert [float(row[c]) for c in columns] == pytest.approx([float(expected[c]) for c in columns], rel=1e-5)
+        assert float(other[-1]["eval_loss"]) == pytest.approx(float(first[-1]["eval_loss"]), rel=1e-5)
+
+
+def test_losses_and_gradients_do_not_depend_on_how_the_global_batch_is_cut(tmp_path, task_and_rows, base):
+    """Case 28, with rows of unequal length, a last batch of one row, and two ranks."""
+    task_type, rows = task_and_rows
+    metric = {"single_label": "f1_macro", "regression": "mse"}[task_type]
+    smoothing = {"single_label": 0.1, "regression": 0.0}[task_type]
+    histories = []
+    for cut in ({}, {"train.max_rows_per_device": 2}, {"train.processes": 2}):
+        workspace = Workspace(tmp_path / str(len(histories)), rows, base)
+        workspace.params(
+            **{
+                "task.type": task_type,
+                "select_best.metric": metric,
+                "train.num_train_epochs": 1.0,
+                "train.label_smoothing_factor": smoothing,
+                **cut,
+            }
+        )
+        result = workspace.run()
+        assert result.returncode == 0, result.stderr
+        histories.append(workspace.history())
+    assert len(histories[0]) == 5
+    close(histories)
+
+
+def test_each_evaluation_leaves_whole_weights_and_nothing_else(workspace):
+    workspace.params()
+    assert workspace.run().returncode == 0
+    out = workspace.folder / "models/checkpoints/13"
+    assert sorted(path.name for path in out.iterdir()) == ["checkpoint-10", "checkpoint-5", "history.csv"]
+    assert [checkpoint.name for checkpoint in checkpoints.list_checkpoints(out)] == ["checkpoint-5", "checkpoint-10"]
+    assert not list(out.rglob("*.bin"))
+    assert not list(out.rglob("optimizer*"))
+    assert [path.name for path in out.parent.iterdir()] == ["13"]
+    config = json.loads((out / "checkpoint-5/config.json").read_text())
+    assert config["id2label"] == {"0": "billing", "1": "delivery", "2": "refund"}
+
+
+BREAK_AT_STEP_7 = """
+import sys
+from pathlib import Path
+from stages import train, training_state
+def fail(self, args, state, control, **_):
+    if state.global_step == 7:
+        raise SystemExit(9)
+training_state.ShowProgress.on_step_end = fail
+encoded, base, out, seed = sys.argv[1:]
+train.main(Path(encoded), Path(base), Path(out), int(seed))
+"""
+
+
+def test_a_training_that_broke_off_goes_on_and_ends_in_the_same_bytes(workspace, tmp_path):
+    """Case 1, with dropout on and a mean over logging steps that the break falls into."""
+    knobs = {"runtime.save_steps": 3, "train.logging_steps": 4, "train.max_rows_per_device": 2}
+    undisturbed = Workspace(tmp_path / "undisturbed", workspace.encoded, workspace.base)
+    one_thread = {"OMP_NUM_THREADS": "1"}
+    for each in (undisturbed, workspace):
+        each.params(**knobs)
+    assert undisturbed.run(environment=one_thread).returncode == 0
+    broken = workspace.run(BREAK_AT_STEP_7, environment=one_thread)
+    assert broken.returncode == 9, broken.stderr
+    assert not (workspace.folder / "models/checkpoints/13").exists()
+    resumed = workspace.run(environment=one_thread)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "going on from step 6" in resumed.stderr
+    assert workspace.digests() == undisturbed.digests()
+
+
+def test_one_process_gives_the_same_weights_with_and_without_torchrun(workspace):
+    """Case 33; accumulation 4, where DistributedDataParallel of one process gave other bits."""
+    workspace.params(**{"train.max_rows_per_device": 2})
+    assert workspace.run().returncode == 0
+    launched = workspace.digests()
+    own_state = {"REMINT_STATE": str(workspace.folder / "state2"), "OMP_NUM_THREADS": "1"}
+    plain = "import sys; from pathlib import Path; from stages import command, train; command.run(train.main)"
+    assert workspace.run(plain, environment=own_state).returncode == 0
+    assert workspace.digests() == launched
+
+
+def test_a_torn_state_is_passed_over_for_the_one_before(workspace):
+    """Case 21."""
+    workspace.params(**{"runtime.save_steps": 3})
+    assert workspace.run(BREAK_AT_STEP_7, environment={"OMP_NUM_THREADS": "1"}).returncode == 9
+    (weights,) = (workspace.folder / "state").glob("*/resume/checkpoint-6/model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:100])
+    resumed = workspace.run(environment={"OMP_NUM_THREADS": "1"})
+    assert resumed.returncode == 0, resumed.stderr
+    assert "not resuming from checkpoint-6: model.safetensors has 100 bytes" in resumed.stderr
+    assert "going on from step 3" in resumed.stderr
+
+
+def test_other_params_start_afresh_and_leave_the_unfinished_run_where_it_is(workspace):
+    """Case 2."""
+    one_thread = {"OMP_NUM_THREADS": "1"}
+    workspace.params(**{"runtime.save_steps": 3})
+    assert workspace.run(BREAK_AT_STEP_7, environment=one_thread).returncode == 9
+    workspace.params(**{"runtime.save_steps": 3, "train.learning_rate": 1e-3})
+    assert "starting at step 0" in workspace.run(environment=one_thread).stderr
+    workspace.params(**{"runtime.save_steps": 100})
+    assert "going on from step 6" in workspace.run(environment=one_thread).stderr
+
+
+def test_a_training_that_ended_is_not_done_again(workspace):
+    workspace.params()
+    assert workspace.run().returncode == 0
+    before = workspace.digests()
+    again = workspace.run()
+    assert "step" not in again.stderr.replace("steps", "")
+    assert workspace.digests() == before
+
+
+def test_training_stops_early_where_evaluations_bring_nothing_better(workspace):
+    stopping = {"metric": "accuracy", "patience": 1, "min_delta": 2.0}
+    workspace.params(**{"train.early_stopping": stopping, "train.num_train_epochs": 5.0})
+    assert workspace.run().returncode == 0
+    found = checkpoints.list_checkpoints(workspace.folder / "models/checkpoints/13")
+    assert [checkpoint.name for checkpoint in found] == ["checkpoint-5", "checkpoint-10"]
+    assert workspace.history()[-1]["eval_accuracy"]
+
+
+def test_a_metric_that_these_labels_do_not_have_is_refused_before_the_first_step(workspace):
+    """Case 23: three labels, a metric for two."""
+    workspace.params(**{"train.early_stopping": {"metric": "f1_binary", "patience": 1, "min_delta": 0.0}})
+    result = workspace.run()
+    assert result.returncode == ParamsError.exit_code
+    assert "f1_binary is not defined for these labels; there are eval_loss, f1_macro, accuracy" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_one_rank_s_error_ends_all_with_the_first_traceback(workspace):
+    """Case 31, in an evaluation; two ranks, of which the second fails."""
+    (workspace.folder / "sitecustomize.py").write_text(
+        "import os\n"
+        "if os.environ.get('RANK') == '1':\n"
+        "    import stages.scoring\n"
+        "    def broken(*_, **__): raise ValueError('rank one is broken')\n"
+        "    stages.scoring.batches = broken\n"
+    )
+    workspace.params(**{"train.processes": 2})
+    result = workspace.run(environment={"PYTHONPATH": f"{workspace.folder}:{ROOT}"})
+    assert result.returncode == 1
+    assert result.stderr.count("ValueError: rank one is broken") == 1
+    assert "Traceback" in result.stderr
+    assert not (workspace.folder / "models/checkpoints/13").exists()
