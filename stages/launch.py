@@ -46,7 +46,8 @@ def main(module: str, arguments: list[str]) -> None:
                 f"process {rank} of {module} was killed by signal {-failure.exitcode}; where that is 9, memory may "
                 "have run out: free some, or lower train.max_rows_per_device; then run the same command again"
             ) from None
-        print(failure.message, file=sys.stderr)
+        told = failure.message
+        print(told["message"] if isinstance(told, dict) else told, file=sys.stderr)
         sys.exit(failure.exitcode)
 
 

@@ -1,0 +1,66 @@
+"""Exit codes and messages, by running small stages as processes of their own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests import tiny
+
+
+def run(body: str, *arguments: str, directory=tiny.ROOT):
+    script = f"""
+import errno
+from pathlib import Path
+from stages import command
+from stages.errors import *
+def main(out: Path) -> None:
+    {body}
+command.run(main)
+"""
+    command = [sys.executable, "-c", script, *arguments]
+    environment = {"PYTHONPATH": str(tiny.ROOT), "PATH": ""}
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ("raise DataError('rows.csv: no rows')", 2, "error: rows.csv: no rows\n"),
+        ("raise GateError('int8 lost 0.2')", 3, "error: int8 lost 0.2\n"),
+        ("raise MachineError('killed')", 4, "error: killed\n"),
+        ("raise StoppedError('stopped at step 7')", 5, "error: stopped at step 7\n"),
+        ("raise OSError(errno.ENOSPC, 'No space left on device', 'models/base')", 4, "error: models/base: No space"),
+        ("raise PermissionError(errno.EACCES, 'Permission denied', 'models')", 4, "see to the permissions"),
+        ("raise MemoryError('20 GB')", 4, "lower the batch size"),
+    ],
+)
+def test_a_foreseen_error_is_one_message_and_its_exit_code(body, code, message):
+    result = run(body, "out")
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_bug_keeps_its_traceback_and_exits_with_1():
+    result = run("raise KeyError('x')", "out")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert "KeyError: 'x'" in result.stderr
+
+
+def test_success_is_0_and_a_missing_argument_2():
+    assert run("pass", "out").returncode == 0
+    assert run("pass").returncode == 2
+
+
+def test_stages_are_offline_and_quiet_libraries():
+    result = run("import os; print(os.environ['HF_HUB_OFFLINE'], os.environ['TRANSFORMERS_VERBOSITY'])", "out")
+    assert result.stdout.split() == ["1", "error"]
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", True), ("warning", False)])
+def test_the_log_level_is_the_one_in_params(tmp_path, level, shown):
+    tiny.write_params(tmp_path / "params.yaml", **{"runtime.log_level": level})
+    result = run("import logging; logging.getLogger('stages.x').info('hello')", "out", directory=tmp_path)
+    assert (result.stderr == "hello\n") is shown

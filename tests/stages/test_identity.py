@@ -1,0 +1,46 @@
+import pytest
+
+from stages import identity
+from stages.errors import MachineError
+
+FACTS = {"params": {"learning_rate": 1e-4}, "seed": 13, "inputs": {"encoded": {"train.arrow": "ab"}}}
+
+
+def test_the_identity_changes_with_any_fact_and_not_with_their_order():
+    assert identity.digest(FACTS) == identity.digest(dict(reversed(FACTS.items())))
+    for changed in ({**FACTS, "seed": 14}, {**FACTS, "params": {"learning_rate": 2e-4}}, {**FACTS, "inputs": {}}):
+        assert identity.digest(changed) != identity.digest(FACTS)
+
+
+def test_inputs_are_known_by_name_and_content_wherever_they_lie(tmp_path):
+    for clone in ("a", "b"):
+        (tmp_path / clone / "sub").mkdir(parents=True)
+        (tmp_path / clone / "sub/file").write_text("same")
+    assert identity.digests(tmp_path / "a") == identity.digests(tmp_path / "b")
+    (tmp_path / "b/sub/file").write_text("other")
+    assert identity.digests(tmp_path / "a") != identity.digests(tmp_path / "b")
+
+
+def test_the_code_in_use_is_what_is_imported_and_can_decide_a_byte():
+    from stages.tasks import single_label
+
+    used = identity.code_in_use()
+    assert single_label
+    assert {"tasks/single_label.py", "sequences.py", "checkpoints.py"} <= set(used)
+    assert not {"errors.py", "command.py", "params.py", "lookup.py"} & set(used)
+
+
+def test_a_second_process_at_the_same_training_is_refused_with_the_pid_of_the_first(tmp_path):
+    with (
+        identity.claimed(tmp_path / "state"),
+        pytest.raises(MachineError, match=r"process \d+ is at this very training"),
+        identity.claimed(tmp_path / "state"),
+    ):
+        pass
+    with identity.claimed(tmp_path / "state"):
+        pass
+
+
+def test_the_state_lies_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("REMINT_STATE", str(tmp_path))
+    assert identity.state_root() == tmp_path
