@@ -134,7 +134,7 @@ def test_no_test_split_is_made_where_none_is_asked_for(here):
 
 def test_a_folder_is_read_in_the_order_of_its_files_names(here):
     table = tiny.rows(40)
-    tiny.write_csv(here / "raw/b.csv", table[:10])
+    tiny.write_csv(here / "raw/b.csv", changed(table[:10], 4, text=""))
     tiny.write_csv(here / "raw/a.csv", table[10:])
     (here / "raw/readme.txt").write_text("not a row")
     written, report = run(
@@ -144,6 +144,8 @@ def test_a_folder_is_read_in_the_order_of_its_files_names(here):
     assert ids == sorted(ids, key=lambda id_: (id_[0], int(id_.split("-")[1])))
     assert {id_.split("-")[0] for id_ in ids} == {"a.csv", "b.csv"}
     assert sum(facts["rows"] for facts in report["splits"].values()) == 40
+    empty = [row for facts in report["splits"].values() for row in facts["empty_texts"]["shown"]]
+    assert empty == [{"id": "b.csv-6", "place": "b.csv:6"}]
 
 
 def test_ids_that_are_made_name_the_line_and_stay_the_same_when_the_splits_change(here):
@@ -357,7 +359,7 @@ def test_a_train_split_that_is_all_held_out_is_refused(here):
 
 def test_empty_texts_duplicates_and_conflicts_are_reported(here, caplog):
     train = changed(tiny.rows(30), 3, text="")
-    train = changed(changed(train, 10, text=train[0]["text"]), 20, text=train[0]["text"])
+    train = changed(changed(train, 10, text=train[0]["text"]), 12, text=train[0]["text"])
     tables = {"train": train, "validation": [{**row, "id": f"v{row['id']}"} for row in tiny.rows(9, seed=5)]}
     _, report = run(here, **per_split(here, **tables), **{"prepare.test_fraction": 0.0})
     facts = report["splits"]["train"]
@@ -374,7 +376,7 @@ def test_empty_texts_duplicates_and_conflicts_are_reported(here, caplog):
                 "rows": [
                     {"split": "train", "place": "train.csv:2", "id": "r0", "label": "billing"},
                     {"split": "train", "place": "train.csv:12", "id": "r10", "label": "delivery"},
-                    {"split": "train", "place": "train.csv:22", "id": "r20", "label": "refund"},
+                    {"split": "train", "place": "train.csv:14", "id": "r12", "label": "billing"},
                 ],
             }
         ],
@@ -426,6 +428,13 @@ def test_a_missing_column_is_named_with_those_there_are(here, knobs, said):
     message = refused(here, tiny.write_csv(here / "rows.csv", tiny.rows(40)), **knobs)
     assert said in message
     assert "rows.csv" in message
+
+
+@pytest.mark.parametrize("column", ["text", "label", "id", "channel"])
+def test_only_a_test_split_may_lack_columns(here, column):
+    validation = without([{**row, "id": f"v{row['id']}"} for row in tiny.rows(9, seed=1)], column)
+    message = refused(here, **per_split(here, train=tiny.rows(40), validation=validation))
+    assert f"validation.csv: there is no column '{column}'" in message
 
 
 @pytest.mark.parametrize(

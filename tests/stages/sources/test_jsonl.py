@@ -29,6 +29,12 @@ def test_a_row_is_numbered_by_its_line_and_a_byte_order_mark_is_taken_off(tmp_pa
     assert numbers("jsonl", file) == [1, 3]
 
 
+def test_a_carriage_return_between_tokens_ends_no_row(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'{"text":\r"a",\r"label": "b"}\n{"text": "c"}\r\n')
+    assert read("jsonl", file) == [{"text": "a", "label": "b"}, {"text": "c"}]
+
+
 def test_the_columns_are_the_keys_of_the_first_objects(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text('{"text": "a"}\n{"text": "b", "label": "x"}\n')
