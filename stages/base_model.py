@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from stages import lookup, tasks
-from stages.errors import ModelError
+from stages.errors import ModelError, UserError
 
 SOURCE = "source.json"
 _SANE_LENGTH = 10**6
@@ -105,12 +105,19 @@ def load_tokenizer(folder: Path, *, name: str, trust_remote_code: bool = False) 
     return tokenizer
 
 
-def longest_input(config: Any, tokenizer: Any, *, trust_remote_code: bool) -> tuple[int | None, str]:
-    """The most tokens that the model takes (None: any number), and where that number stands."""
+def longest_input(
+    config: Any, tokenizer: Any, *, trust_remote_code: bool, at_least: int | None = None
+) -> tuple[int | None, str]:
+    """The most tokens that the model takes (None: any number), and where that number stands.
+
+    To be told only whether it takes `at_least` so many, which mostly needs no look at its architecture, is quicker:
+    the number is then exact where it is smaller.
+    """
     limits: dict[str, int] = {}
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if positions is not None and positions > 0:
-        unused = _unused_positions(config, trust_remote_code=trust_remote_code)
+        certain = at_least is not None and at_least + (getattr(config, "pad_token_id", None) or 0) < positions
+        unused = 0 if certain else _unused_positions(config, trust_remote_code=trust_remote_code)
         note = f", of which {unused} are padding's" if unused else ""
         limits[f"max_position_embeddings {positions} in config.json{note}"] = positions - unused
     if tokenizer.model_max_length < _SANE_LENGTH:
@@ -119,6 +126,27 @@ def longest_input(config: Any, tokenizer: Any, *, trust_remote_code: bool) -> tu
         return None, ""
     where = min(limits, key=lambda place: limits[place])
     return limits[where], where
+
+
+def check_max_length(
+    max_length: int, config: Any, tokenizer: Any, task: tasks.Task, *, trust_remote_code: bool
+) -> None:
+    """Whether rows of that many tokens have a place in the model, and their words one beside the special tokens.
+
+    Raises:
+        UserError: they have not.
+    """
+    longest, where = longest_input(config, tokenizer, trust_remote_code=trust_remote_code, at_least=max_length)
+    if longest is not None and max_length > longest:
+        raise UserError(
+            f"encode.max_length: {max_length} is more than the {longest} tokens that the model takes ({where}); set it "
+            f"to {longest} or less, or take a model for longer texts"
+        )
+    special = tokenizer.num_special_tokens_to_add(pair=len(task.TEXT_COLUMNS) > 1)
+    if max_length <= special:
+        raise UserError(
+            f"encode.max_length: {max_length} has no room for words beside {special} special tokens; raise it"
+        )
 
 
 def _unused_positions(config: Any, *, trust_remote_code: bool) -> int:
@@ -134,14 +162,14 @@ def _unused_positions(config: Any, *, trust_remote_code: bool) -> int:
     return 0
 
 
-def takes(config: Any, task: tasks.Task, name: str) -> bool:
-    """Whether the model's forward function has an input of that name: some tokenizers make more than theirs takes."""
+def takes_token_types(config: Any, task: tasks.Task) -> bool:
+    """Whether the model's forward function takes token_type_ids: some tokenizers make them for models that don't."""
     import transformers
 
     models = getattr(transformers, task.AUTO_MODEL)._model_mapping
-    if type(config) not in models:  # code of its own
+    if hasattr(type(config), "type_vocab_size") or type(config) not in models:  # the latter: code of its own
         return True
-    return name in inspect.signature(models[type(config)].forward).parameters
+    return "token_type_ids" in inspect.signature(models[type(config)].forward).parameters
 
 
 def _check_code(raw: dict[str, Any], folder: Path, *, name: str, trust_remote_code: bool) -> None:

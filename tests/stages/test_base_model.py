@@ -110,9 +110,33 @@ def test_a_model_of_relative_positions_takes_any_length(model: Path):
     assert longest(model) == (None, "")
 
 
-@pytest.mark.parametrize(("model_type", "taken"), [("bert", True), ("distilbert", False)])
-def test_an_input_that_the_model_does_not_take_is_known(model: Path, model_type: str, taken: bool):
+@pytest.mark.parametrize(
+    ("model_type", "taken"), [("bert", True), ("roberta", True), ("gpt2", True), ("distilbert", False)]
+)
+def test_whether_the_model_takes_token_types_is_known(model: Path, model_type: str, taken: bool):
     edit(model / "config.json", model_type=model_type)
     config = base_model.load_config(model, name="m", trust_remote_code=False)
-    assert base_model.takes(config, single_label, "input_ids")
-    assert base_model.takes(config, single_label, "token_type_ids") is taken
+    assert base_model.takes_token_types(config, single_label) is taken
+
+
+def test_every_model_whose_config_has_a_number_of_token_types_takes_them():
+    import inspect
+
+    import transformers
+
+    models = transformers.AutoModelForSequenceClassification._model_mapping
+    seen = 0
+    for kind in models:
+        if hasattr(kind, "type_vocab_size"):
+            seen += 1
+            assert "token_type_ids" in inspect.signature(models[kind].forward).parameters, kind
+    assert seen > 10
+
+
+@pytest.mark.parametrize(("max_length", "fits"), [(61, True), (62, True), (63, False), (64, False)])
+def test_of_robertas_length_the_quick_answer_is_the_exact_one(model: Path, max_length: int, fits: bool):
+    edit(model / "config.json", model_type="roberta", pad_token_id=1)
+    config = base_model.load_config(model, name="m", trust_remote_code=False)
+    tokenizer = base_model.load_tokenizer(model, name="m")
+    found, _ = base_model.longest_input(config, tokenizer, trust_remote_code=False, at_least=max_length)
+    assert (found >= max_length) is fits
