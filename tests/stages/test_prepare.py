@@ -134,18 +134,20 @@ def test_no_test_split_is_made_where_none_is_asked_for(here):
 
 def test_a_folder_is_read_in_the_order_of_its_files_names(here):
     table = tiny.rows(40)
-    tiny.write_csv(here / "raw/b.csv", changed(table[:10], 4, text=""))
-    tiny.write_csv(here / "raw/a.csv", table[10:])
+    tiny.write_csv(here / "raw/b.csv", changed(table[:30], 0, text=""))
+    tiny.write_csv(here / "raw/a.csv", table[30:])
     (here / "raw/readme.txt").write_text("not a row")
     written, report = run(
-        here, here / "raw", **{"data.columns.id": None, "prepare.split_by": "random", "prepare.test_fraction": 0.0}
+        here,
+        here / "raw",
+        **{"data.columns.id": None, "prepare.split_by": "random", "prepare.validation_fraction": 0.5},
     )
     ids = written["train"]["id"].to_pylist()
     assert ids == sorted(ids, key=lambda id_: (id_[0], int(id_.split("-")[1])))
     assert {id_.split("-")[0] for id_ in ids} == {"a.csv", "b.csv"}
     assert sum(facts["rows"] for facts in report["splits"].values()) == 40
     empty = [row for facts in report["splits"].values() for row in facts["empty_texts"]["shown"]]
-    assert empty == [{"id": "b.csv-6", "place": "b.csv:6"}]
+    assert empty == [{"id": "b.csv-2", "place": "b.csv:2"}]
 
 
 def test_ids_that_are_made_name_the_line_and_stay_the_same_when_the_splits_change(here):
