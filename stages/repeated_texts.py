@@ -88,8 +88,8 @@ def conflicts(splits: Mapping[str, RawRows], of: Mapping[str, Digests]) -> dict[
     labels = pa.chunked_array([chunk for _, rows in labelled for chunk in rows.table["label"].chunks])
     codes = labels.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.uint64)
     pairs = np.unique(np.stack([keys, codes], axis=1), axis=0)
-    texts, kinds = np.unique(pairs[:, 0], return_counts=True)
-    clashing = np.isin(keys, texts[kinds > 1])
+    different, kinds = np.unique(pairs[:, 0], return_counts=True)
+    clashing = np.isin(keys, different[kinds > 1])
     shown: dict[int, dict[str, Any]] = {}
     starts = np.cumsum([0, *(len(rows) for _, rows in labelled)])
     for place in np.flatnonzero(clashing):
