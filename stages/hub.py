@@ -38,7 +38,7 @@ def explained(name: str, revision: str | None, *, kind: Kind) -> Iterator[None]:
         raise
     except Exception as error:
         chain: list[BaseException] = [error]
-        while link := chain[-1].__cause__ or chain[-1].__context__:
+        while link := chain[-1].__cause__:
             chain.append(link)
         # An answer of the Hub says more than the failed request around it or within it.
         for reading in (_answered, _unreachable):
@@ -64,6 +64,8 @@ def _answered(error: BaseException, name: str, revision: str | None, kind: Kind)
         return refused(f"{where}: the Hub has no such {kind}, or it is private; see to the spelling, or {log_in}")
     if isinstance(error, errors.RevisionNotFoundError):
         return refused(f"{knob}.revision {revision}: {name} has no such branch, tag or commit; its page lists those")
+    if isinstance(error, errors.EntryNotFoundError):  # of a file that not every repository has
+        return None
     if isinstance(error, errors.OfflineModeIsEnabled):
         return MachineError(f"{where}: HF_HUB_OFFLINE is set, so the Hub is not asked; unset it, or {_WITHOUT[kind]}")
     if isinstance(error, errors.HfHubHTTPError) and error.response.status_code == 429:
