@@ -1,0 +1,1 @@
+"""When a stage runs: DVC and Prefect. Never torch, transformers or datasets."""

@@ -1,0 +1,86 @@
+"""The `remint` command. What needs the training stack is started as `python -m stages.<verb>`."""
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from pipeline import checkout
+from stages.errors import RemintError
+
+app = typer.Typer(
+    help="Retrain a transformer and get the same model again. `dvc repro` runs what params.yaml describes.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""For a command that leaves its arguments, --help too, to the stage that it starts."""
+
+
+def become(stage: str, arguments: list[str]) -> NoReturn:
+    """Replace this process by `python -m stages.<stage>`: its input, output, signals and exit code are the stage's."""
+    # Never a folder named stages that happens to lie where the command is called (-P): the one beside pipeline/.
+    above = os.environ.get("PYTHONPATH")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout.CODE), *([above] if above else [])])}
+    os.execve(sys.executable, [sys.executable, "-P", "-m", f"stages.{stage}", *arguments], environment)
+
+
+@app.command()
+def check() -> None:
+    """Look at all that a run needs; run nothing.
+
+    Params, installed versions, raw data, model, device, memory and disk: a line for each that is right, and all that is
+    not at the end (exit 2, or 4 where nothing but disk is lacking).
+    """
+    checkout.require(Path.cwd())
+    become("check_run", [])
+
+
+@app.command(context_settings=PASSED_ON)
+def predict(context: typer.Context) -> None:
+    """Predict the rows of a file (predict --help).
+
+    remint predict models/exported rows.csv out.csv
+    """
+    become("predict", context.args)
+
+
+@app.command()
+def summary() -> None:
+    """Say what the finished run has come to."""
+    from pipeline import summary as room
+
+    checkout.require(Path.cwd())
+    paths = room.paths(Path("dvc.yaml"))
+    test, selection = room.read(paths["test_metrics"]), room.read(paths["selection"])
+    parity = room.read(paths["exported"] / "parity.json")
+    print("\n".join(room.lines(test, selection, parity, paths["exported"])))
+
+
+@app.command()
+def version() -> None:
+    """Print the version and where its code lies."""
+    try:
+        found = version_of("remint")
+    except PackageNotFoundError:
+        found = "(not installed)"
+    print(f"remint {found}, {checkout.CODE}")
+
+
+def main() -> None:
+    """Run the command line; end with the exit code of what went wrong, as a stage does."""
+    try:
+        app()
+    except RemintError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
