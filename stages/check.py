@@ -103,7 +103,7 @@ def main(code: Path, checkpoints: Path, scores: Path) -> None:
             if name != "check":
                 files = [code_files.ROOT / file for file in code_files.decisive(name, modules, params)]
                 digests = {f"stages/{file.relative_to(code_files.ROOT)}": digest(file) for file in files}
-                outputs.write_json(folder / f"{name}.json", digests)
+                (folder / f"{name}.json").write_text(outputs.dumps(digests), encoding="utf-8")
     remove_leftovers([checkpoints, scores], params.seeds)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,7 @@ def closure(files: Iterable[str]) -> set[str]:
     return found
 
 
+@cache
 def imported(file: str) -> set[str]:
     """The files of stages/ that a file imports itself, in functions too, with the packages that they lie in.
 

@@ -20,12 +20,10 @@ from typing import Any
 import platformdirs
 
 from stages import checkpoints
+from stages.code_files import NOT_DECIDING
 from stages.errors import MachineError
 
 STAGES = Path(__file__).resolve().parent
-
-NOT_DECIDING = {"__init__.py", "command.py", "errors.py", "lookup.py", "params.py", "identity.py"}
-"""Files that tell a stage what to do, say how it went or find its state, and decide no byte."""
 
 LIBRARIES = ("torch", "transformers", "accelerate", "tokenizers", "datasets", "numpy", "safetensors")
 
