@@ -6,8 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stages import checkpoints, command, hardware, lookup, model_card, onnx_files, outputs, parity, saved_model, scoring
-from stages import splits, tasks
+from stages import (
+    checkpoints,
+    command,
+    hardware,
+    lookup,
+    model_card,
+    onnx_files,
+    outputs,
+    parity,
+    saved_model,
+    scoring,
+    splits,
+    tasks,
+)
 from stages.errors import DataError
 from stages.onnx_session import onnx_forward
 from stages.params import ColumnsParams, ExportParams, load_params

@@ -59,6 +59,15 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield f"{prefix}{name}", _read(value)
 
 
+def _matrix(corner: str, lines: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table with one line for each mapping, and a column for each of their keys."""
+    flat = {name: dict(_flat(values)) for name, values in lines.items()}
+    columns = list(dict.fromkeys(key for values in flat.values() for key in values))
+    return _table(
+        [corner, *columns], ([name, *(values.get(key, "") for key in columns)] for name, values in flat.items())
+    )
+
+
 def _read(value: Any) -> str:
     """A number in four digits, with its interval where it has one."""
     if isinstance(value, Mapping):
@@ -67,16 +76,25 @@ def _read(value: Any) -> str:
 
 
 def _test(test: Mapping[str, Any]) -> Iterator[str]:
-    """Metrics with their intervals, then the baseline, slices and classes; or why there are none."""
+    """Metrics with their intervals beside the baseline's, then slices and classes; or why there are none."""
     if not test.get("metrics"):
-        yield f"None: {test.get('why') or 'the test split has no labels'}."
+        yield f"None: {test.get('why') or 'nothing was measured'}."
         return
-    yield f"On the {test.get('rows', '')} rows of test, with confidence intervals in brackets:"
-    yield _table(["metric", "value"], _flat(test["metrics"]))
-    for name, found in test.items():
-        if name != "metrics" and isinstance(found, Mapping) and found:
-            yield f"### {name.replace('_', ' ').capitalize()}"
-            yield _table(["of", "value"], _flat(found))
+    brackets = ", ".join(
+        f"{name.replace('_', ' ')} {_read(value)}" for name, value in test.get("intervals", {}).items()
+    )
+    baseline = test.get("baseline", {})
+    yield f"On the {test.get('rows', '')} rows of test; in brackets, intervals ({brackets or 'not described'})."
+    yield _matrix(
+        "metric",
+        {name: {"model": score, "baseline": baseline.get(name, "")} for name, score in test["metrics"].items()},
+    )
+    for column, found in test.get("slices", {}).items():
+        yield f"### By {column}"
+        yield _matrix(column, found)
+    if test.get("per_class"):
+        yield "### By label"
+        yield _matrix("label", test["per_class"])
 
 
 def _parity(parity: Mapping[str, Any]) -> str:

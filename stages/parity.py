@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stages import lookup, metrics, scoring, tasks
+from stages import lookup, metrics, progress, scoring, tasks
 from stages.errors import GateError
 
 if TYPE_CHECKING:
@@ -38,13 +38,15 @@ def measure(
     """
     decoded: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in forwards}
     differences = {name: 0.0 for name in forwards if name != PYTORCH}
-    for indices, batch in scoring.batches(rows, collate, batch_size=batch_size):
-        logits = {name: forward(batch) for name, forward in forwards.items()}
-        for name, values in logits.items():
-            scoring.place(decoded[name], task.decode(values), indices, num_rows=len(rows))
-        for name in differences:
-            largest = np.abs(logits[name].astype(np.float64) - logits[PYTORCH]).max()
-            differences[name] = float(np.maximum(differences[name], largest))  # a NaN stays one
+    with progress.shown("parity", total=len(rows), unit="rows") as tell:
+        for indices, batch in scoring.batches(rows, collate, batch_size=batch_size):
+            logits = {name: forward(batch) for name, forward in forwards.items()}
+            for name, values in logits.items():
+                scoring.place(decoded[name], task.decode(values), indices, num_rows=len(rows))
+            for name in differences:
+                largest = np.abs(logits[name].astype(np.float64) - logits[PYTORCH]).max()
+                differences[name] = float(np.maximum(differences[name], largest))  # a NaN stays one
+            tell(len(indices))
     references = scoring.references(rows)
     scores = {name: metrics.score(metric, values, references) for name, values in decoded.items()}
     expected = decoded[PYTORCH]["predictions"]
