@@ -167,7 +167,7 @@ def test_another_digest_is_refused_with_both(model: Path, fetch: Fetch):
 
 
 def test_a_folder_without_a_digest_is_refused(model: Path, fetch: Fetch):
-    with pytest.raises(ParamsError, match="model.sha256.*required"):
+    with pytest.raises(ParamsError, match=r"model.sha256.*required"):
         fetch(sha256=None)
 
 
