@@ -67,7 +67,6 @@ class DataParams(Section):
 
     raw: knobs.Text
     """An existing file or folder: DVC's dependency."""
-
     format: Annotated[str, knobs.known_in(sources)]
     """How the files are written: a file in stages/sources/."""
 
@@ -243,8 +242,7 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check all of params.yaml.
 
     Raises:
-        ParamsError: it names every mistake: the place, what was found, what is allowed. How knobs fit together is
-            looked at when each is right by itself.
+        ParamsError: it names every mistake (how knobs fit together is looked at when each is right by itself).
     """
     try:
         return Params.model_validate(params_file.read(path))

@@ -1,7 +1,6 @@
 """What train.arguments may hold: each field of transformers.TrainingArguments is ours, refused or allowed.
 
-Names and types are read from training_arguments.json, which `python -m scripts.generate` makes, so that checking
-params.yaml needs no import of transformers.
+Names and types: training_arguments.json, by `python -m scripts.generate`; checking imports no transformers.
 """
 
 import json
