@@ -14,8 +14,9 @@ _SANE_LENGTH = 10**6
 
 
 def trusts_remote_code(folder: Path) -> bool:
-    """Whether models/base was fetched with model.trust_remote_code."""
-    return bool(json.loads((folder / SOURCE).read_text(encoding="utf-8"))["trust_remote_code"])
+    """Whether a model (models/base, or what was trained from it) was fetched with model.trust_remote_code."""
+    source = folder / SOURCE
+    return source.is_file() and bool(json.loads(source.read_text(encoding="utf-8"))["trust_remote_code"])
 
 
 def check(folder: Path, task: tasks.Task, *, name: str, trust_remote_code: bool) -> None:

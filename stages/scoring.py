@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages import tasks
+from stages.base_model import trusts_remote_code
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -77,7 +78,7 @@ def load_tokenizer(folder: Path) -> Any:
     """The tokenizer that lies in a model folder."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trusts_remote_code(folder))
 
 
 def load_forward(folder: Path, task: tasks.Task) -> Forward:
@@ -87,7 +88,9 @@ def load_forward(folder: Path, task: tasks.Task) -> Forward:
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     auto_model = getattr(transformers, task.AUTO_MODEL)
-    model = auto_model.from_pretrained(folder, dtype=torch.float32, local_files_only=True).to(device).eval()
+    trusted = trusts_remote_code(folder)
+    model = auto_model.from_pretrained(folder, dtype=torch.float32, local_files_only=True, trust_remote_code=trusted)
+    model.to(device).eval()
 
     def forward(batch: Batch) -> NDArray[np.floating[Any]]:
         with torch.inference_mode():

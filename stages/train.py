@@ -6,24 +6,44 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from stages import command, hardware, identity, lookup, metrics, outputs, processes, scoring, splits, tasks
+from stages import base_model, command, hardware, identity, lookup, metrics, outputs, processes, scoring, splits, tasks
 from stages.checkpoints import newest_whole, step_of
-from stages.errors import MachineError, ParamsError
+from stages.errors import MachineError, ModelError, ParamsError
 from stages.params import Params, load_params
 
 log = logging.getLogger(__name__)
 
 
-def load_model(base: Path, task: tasks.Task, names: list[str], *, seed: int) -> Any:
-    """The base model in fp32 with a head for these labels; a new head is drawn from the seed."""
+def load_model(base: Path, task: tasks.Task, names: list[str], tokenizer: Any, *, seed: int) -> Any:
+    """The base model in fp32 with a head for these labels; what it has no weights for is drawn from the seed.
+
+    Raises:
+        ModelError: most of its weights are not those of the architecture in its config.json.
+    """
     import torch
     import transformers
 
     transformers.set_seed(seed)
-    auto_model = getattr(transformers, task.AUTO_MODEL)
-    return auto_model.from_pretrained(
-        base, dtype=torch.float32, local_files_only=True, ignore_mismatched_sizes=True, **task.config(names)
+    model, loading = getattr(transformers, task.AUTO_MODEL).from_pretrained(
+        base,
+        dtype=torch.float32,
+        local_files_only=True,
+        trust_remote_code=base_model.trusts_remote_code(base),
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+        **task.config(names),
     )
+    drawn = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    if 2 * sum(sizes.get(name, 0) for name in drawn) > sum(sizes.values()):
+        raise ModelError(
+            f"{base}: most of what config.json describes has no weights in it ({', '.join(sorted(drawn)[:3])} and "
+            f"{len(drawn) - 3} more); its config.json and its safetensors are not of the same model"
+        )
+    # Decoders (GPT-2 and its kin) classify by the last token that is not padding, and may not be told which that is.
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    return model
 
 
 def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) -> None:
@@ -47,6 +67,7 @@ def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) ->
         processes=processes.world_size(),
         group_by_length=params.train.train_sampling_strategy == "group_by_length",
     )
+    tokenizer = scoring.load_tokenizer(base)
     stopping = params.train.early_stopping
     metric = stopping.metric if stopping and stopping.metric != "eval_loss" else None
     keep = KeepState(
@@ -57,7 +78,7 @@ def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) ->
         greater_is_better=lookup.find(metrics, metric).greater_is_better if metric else False,
     )
     trainer = ExactTrainer(
-        model=load_model(base, task, splits.read_label_names(encoded), seed=seed),
+        model=load_model(base, task, splits.read_label_names(encoded), tokenizer, seed=seed),
         args=arguments(
             params.train, seed=seed, precision=precision, batches=batches, state=state, runtime=params.runtime
         ),
@@ -65,7 +86,7 @@ def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) ->
         batches=batches,
         train_rows=rows["train"],
         validation_rows=rows["validation"],
-        collate=task.collator(scoring.load_tokenizer(base)),
+        collate=task.collator(tokenizer),
         label_smoothing=params.train.label_smoothing_factor,
         metric=metric,
         callbacks=[keep, ShowProgress()],

@@ -147,11 +147,11 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
 
 
 def save_model(model: Any, base: Path, folder: Path) -> None:
-    """Weights and config of the model, and the tokenizer's files as they were fetched."""
+    """Weights and config of the model; the tokenizer's files and source.json as they were fetched."""
     model.save_pretrained(folder)
     for file in sorted(base.iterdir()):
         is_weights = ".safetensors" in file.name
-        if file.is_file() and not is_weights and file.name not in ("config.json", "source.json"):
+        if file.is_file() and not is_weights and file.name != "config.json":
             shutil.copyfile(file, folder / file.name)
 
 

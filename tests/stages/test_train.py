@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -257,3 +258,17 @@ def test_one_rank_s_error_ends_all_with_the_first_traceback(workspace):
     assert result.stderr.count("ValueError: rank one is broken") == 1
     assert "Traceback" in result.stderr
     assert not (workspace.folder / "models/checkpoints/13").exists()
+
+
+def test_weights_that_are_not_those_of_the_config_are_refused(base, encoded, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    other = tmp_path / "other"
+    shutil.copytree(base, other)
+    weights = load_file(other / "model.safetensors")
+    save_file({f"other.{name}": value for name, value in weights.items()}, other / "model.safetensors")
+    workspace = Workspace(tmp_path, encoded, other)
+    workspace.params()
+    result = workspace.run()
+    assert result.returncode == 2
+    assert "its config.json and its safetensors are not of the same model" in result.stderr
