@@ -158,6 +158,9 @@ def create(root: Path, home: Path) -> Project:
             "model.name": "tiny_model",
             "model.sha256": checkpoints.digest(weights),
             "data.raw": "data/raw/rows.csv",
+            # Enough to learn from: that checkpoints differ, and the best of them is not the first.
+            "train.learning_rate": 1e-2,
+            "train.num_train_epochs": 6.0,
         },
     )
     made = Project(root, home)

@@ -3,6 +3,9 @@
 import hashlib
 import json
 
+import pytest
+
+from stages.params import load_params
 from tests.end_to_end.project import ran, surplus
 
 
@@ -16,8 +19,8 @@ def cache_faults(project):
 def test_without_the_lock_file_nothing_trains_again(project):
     lock = (project.root / "dvc.lock").read_text(encoding="utf-8")
     (project.root / "dvc.lock").unlink()
-    # Their metrics are kept in git, which turns DVC's run-cache off for them.
-    assert set(project.repro()) <= {"evaluate@13", "select_best", "test"}
+    # Their outputs are not in DVC's cache, or not all of them: nothing else may run.
+    assert set(project.repro()) <= {"check", "evaluate@13", "select_best", "test"}
     assert (project.root / "dvc.lock").read_text(encoding="utf-8") == lock
 
 
@@ -57,3 +60,25 @@ def test_plots_show_the_losses_and_the_confusion_matrix(project):
     assert "eval_loss" in page
     assert "predicted" in page
     assert surplus(project.changed()) == []
+
+
+@pytest.mark.parametrize("written", ["0.00001", ".00001", "1e-5", "1E-5"])
+def test_values_set_for_an_experiment_arrive_as_themselves(project, written):
+    settings = {
+        "train.learning_rate": written,
+        "train.max_rows_per_device": "null",
+        "train.full_determinism": "false",
+        "test.slices": "[]",
+    }
+    options = [option for place, value in settings.items() for option in ("-S", f"{place}={value}")]
+    project.run("dvc", "exp", "run", *options, "check")
+    params = load_params(project.root / "params.yaml")
+    assert params.train.learning_rate == 0.00001
+    assert params.train.max_rows_per_device is None
+    assert params.train.full_determinism is False
+    assert params.test.slices == []
+
+
+def test_a_bad_value_set_for_an_experiment_is_named(project):
+    done = project.run("dvc", "exp", "run", "-S", "train.learning_rate=abc", "check", code=255)
+    assert "train.learning_rate" in done.stderr
