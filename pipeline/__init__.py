@@ -1,1 +1,1 @@
-"""When a stage runs: DVC and Prefect. Never torch, transformers or datasets."""
+"""WHEN: the command line, and what orders DVC and Prefect about."""

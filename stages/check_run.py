@@ -11,21 +11,11 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from stages import (
-    command,
-    hardware,
-    identity,
-    lookup,
-    model_files,
-    model_source,
-    needs,
-    raw_check,
-    raw_files,
-    sources,
-    splitting,
-)
+from stages import command, hardware, identity, lookup, needs, sources
+from stages.data import raw_check, raw_files, splitting
 from stages.errors import EnvironmentMismatchError, MachineError, ParamsError, RemintError, UserError
 from stages.fetch_model import checked_files
+from stages.model import model_files, model_source
 from stages.params import Params, load_params
 
 LOCK = Path("requirements/stages.txt")

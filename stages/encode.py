@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from stages import base_model, command, lookup, outputs, progress, splits, tasks, token_lengths
+from stages import command, lookup, outputs, progress, splits, tasks
 from stages.errors import DataError
+from stages.model import base_model, token_lengths
 from stages.params import load_params
 
 log = logging.getLogger(__name__)

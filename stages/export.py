@@ -6,23 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stages import (
-    checkpoints,
-    command,
-    hardware,
-    lookup,
-    model_card,
-    onnx_files,
-    outputs,
-    parity,
-    saved_model,
-    scoring,
-    splits,
-    tasks,
-)
+from stages import checkpoints, command, hardware, lookup, outputs, scoring, splits, tasks
 from stages.errors import DataError
-from stages.onnx_session import onnx_forward
+from stages.exporting import model_card, onnx_files, parity, saved_model
 from stages.params import ColumnsParams, ExportParams, load_params
+from stages.serving.onnx_session import onnx_forward
 
 if TYPE_CHECKING:
     from datasets import Dataset

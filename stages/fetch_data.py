@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stages import command, hub, outputs
+from stages import command, outputs
 from stages.errors import DataError
+from stages.model import hub
 from stages.params import HubParams, load_params
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ import logging
 import shutil
 from pathlib import Path
 
-from stages import base_model, command, lookup, model_files, model_source, outputs, tasks
+from stages import command, lookup, outputs, tasks
 from stages.errors import ModelError
-from stages.model_source import Source
+from stages.model import base_model, model_files, model_source
+from stages.model.model_source import Source
 from stages.params import ModelParams, load_params
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from stages import command, exported_model, lookup, row_files, row_writers, sources
+from stages import command, lookup, sources
 from stages.errors import DataError
+from stages.serving import exported_model, row_files, row_writers
 
 log = logging.getLogger(__name__)
 

@@ -7,21 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from stages import (
-    command,
-    data_report,
-    lookup,
-    outputs,
-    raw_files,
-    raw_labels,
-    raw_rows,
-    repeated_texts,
-    splitting,
-    tasks,
-)
+from stages import command, lookup, outputs, tasks
 from stages import splits as stored
+from stages.data import data_report, raw_files, raw_labels, raw_rows, repeated_texts, splitting
+from stages.data.raw_rows import RawRows
 from stages.params import Params, load_params
-from stages.raw_rows import RawRows
 from stages.tasks import Task
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages import tasks
-from stages.base_model import trusts_remote_code
+from stages.model.base_model import trusts_remote_code
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from stages import base_model, command, hardware, identity, lookup, metrics, outputs, processes, scoring, splits, tasks
+from stages import command, hardware, identity, lookup, metrics, outputs, processes, scoring, splits, tasks
 from stages.checkpoints import newest_whole, step_of
 from stages.errors import MachineError, ModelError, ParamsError
+from stages.model import base_model
 from stages.params import Params, load_params
 
 log = logging.getLogger(__name__)
@@ -50,9 +51,9 @@ def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) ->
     """Train, or go on with what lies in the state folder, until it is marked there as finished."""
     from transformers.trainer_callback import PrinterCallback
 
-    from stages.sampling import GlobalBatches
-    from stages.trainer import ExactTrainer, arguments
-    from stages.training_state import KeepState, ShowProgress, mark_finished
+    from stages.training.sampling import GlobalBatches
+    from stages.training.trainer import ExactTrainer, arguments
+    from stages.training.training_state import KeepState, ShowProgress, mark_finished
 
     params = load_params()
     task: tasks.Task = lookup.find(tasks, params.task.type)
@@ -131,7 +132,7 @@ def identity_of(encoded: Path, base: Path, *, seed: int, precision: str) -> str:
 
 def hand_over(state: Path, history: list[dict[str, Any]], out: Path, *, logging_steps: int) -> None:
     """Copy the weights of each evaluation, and history.csv, into the stage's output."""
-    from stages.training_state import write_history
+    from stages.training.training_state import write_history
 
     # Beside the folder of all seeds, not in it: select_best depends on that folder.
     with outputs.folder(out, staging=out.parent.parent) as partial:
@@ -146,7 +147,7 @@ def import_code_in_use(params: Params, encoded: Path) -> None:
     Raises:
         ParamsError: the early-stopping metric is not defined for these labels.
     """
-    from stages import sampling, trainer, training_state
+    from stages.training import sampling, trainer, training_state
 
     assert sampling
     assert trainer
@@ -168,7 +169,7 @@ def train(encoded: Path, base: Path, checkpoints: Path, *, seed: int) -> None:
 
     params = load_params()
     import_code_in_use(params, encoded)
-    from stages.training_state import finished
+    from stages.training.training_state import finished
 
     precision = hardware.resolve_precision(params.train.precision)
     name = identity_of(encoded, base, seed=seed, precision=precision)

@@ -6,10 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stages.data.raw_columns import refuse_options, used
+from stages.data.text_lines import read_lines
 from stages.errors import DataError
-from stages.raw_columns import refuse_options, used
 from stages.sources import Row
-from stages.text_lines import read_lines
 
 if TYPE_CHECKING:
     from stages.params import DataParams

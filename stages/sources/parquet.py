@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stages.data.raw_columns import check_header, refuse_options, used
 from stages.errors import DataError
-from stages.raw_columns import check_header, refuse_options, used
 from stages.sources import Row
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stages.delimited import Delimited
+from stages.data.delimited import Delimited
 from stages.sources import Row
 
 if TYPE_CHECKING:

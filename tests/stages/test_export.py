@@ -13,9 +13,10 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from stages import export, lookup, onnx_files, scoring, splits, tasks
+from stages import export, lookup, scoring, splits, tasks
 from stages.errors import DataError, GateError, ModelError
-from stages.onnx_session import onnx_forward
+from stages.exporting import onnx_files
+from stages.serving.onnx_session import onnx_forward
 from tests import tiny, tiny_export
 
 FILES = {

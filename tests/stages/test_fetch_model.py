@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from stages import fetch_model, model_files
+from stages import fetch_model
 from stages.errors import ModelError, ParamsError
+from stages.model import model_files
 from tests import fake_hub, tiny
 
 Fetch = Callable[..., Path]

@@ -155,7 +155,8 @@ def test_each_evaluation_leaves_whole_weights_and_nothing_else(workspace):
 BREAK_AT_STEP_7 = """
 import sys
 from pathlib import Path
-from stages import train, training_state
+from stages import train
+from stages.training import training_state
 def fail(self, args, state, control, **_):
     if state.global_step == 7:
         raise SystemExit(9)

@@ -1,0 +1,1 @@
+"""What the export stage writes: ONNX files, their comparison with PyTorch, the model card."""
