@@ -33,12 +33,14 @@ def _log_level() -> str:
 
 
 def set_up_libraries(*, offline: bool) -> None:
-    """Tell Hugging Face's libraries, before they are imported, what they may do and say.
+    """Tell Hugging Face's libraries and ONNX Runtime, before they are imported, what they may do and say.
 
     Stages therefore import torch, transformers and datasets inside functions. Their progress bars and notes (a head
     that is newly initialized, say) are about things that a user of remint can do nothing about.
     """
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    # Importing it is enough for an id of the device in the home directory and for events that are sent to its makers.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"

@@ -5,6 +5,7 @@ import os
 os.environ.update(
     HF_HUB_OFFLINE="1",
     HF_HUB_DISABLE_TELEMETRY="1",
+    ORT_DISABLE_TELEMETRY="1",
     DVC_NO_ANALYTICS="1",
     DO_NOT_TRACK="1",
     PREFECT_SERVER_ANALYTICS_ENABLED="false",
