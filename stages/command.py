@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+import re
 import sys
 import time
 import traceback
@@ -60,22 +61,31 @@ def set_up_logging() -> None:
         warnings.simplefilter("ignore")
 
 
+def is_of_full_disk(error: BaseException) -> bool:
+    """Whether an error is that of a full disk, which safetensors and torch.save raise without its errno."""
+    return re.search(r"No space left on device|inline_container\.cc.*unexpected pos", str(error)) is not None
+
+
 def exit_code(error: BaseException) -> int | None:
     """The exit code of a foreseen error, or None for a bug (which keeps its traceback)."""
     if isinstance(error, RemintError):
         return error.exit_code
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS):
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
         return 4
-    return None
+    return 4 if isinstance(error, MemoryError) or is_of_full_disk(error) else None
 
 
 def describe(error: BaseException) -> str:
     """One message: where, what was found, what to do."""
+    if isinstance(error, RemintError):
+        return str(error)
     if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
         remedy = _REMEDIES.get(error.errno or 0, "see to the permissions of that path and run the same command again")
         return f"{error.filename or 'the disk'}: {error.strerror}; {remedy}"
     if isinstance(error, MemoryError):
         return f"the memory of this machine ran out ({error}); free some, or lower the batch size"
+    if is_of_full_disk(error):
+        return f"a disk is full ({error}); {_REMEDIES[errno.ENOSPC]}"
     return str(error)
 
 

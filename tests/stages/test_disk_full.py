@@ -1,0 +1,74 @@
+"""A disk that fills up, for real: a small tmpfs that only the stage's process sees."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from stages import checkpoints
+from tests import tiny
+from tests.stages.test_train import encode
+
+ON_A_SMALL_DISK = 'mount -t tmpfs -o size="$1" tmpfs "$2"; shift 2; "$@"; code=$?; ls -A "$0"; exit $code'
+
+
+def in_own_mounts():
+    """The command that makes room for mounts of one's own, as root or in a user namespace."""
+    for command in (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"]):
+        if shutil.which("unshare") and subprocess.run([*command, "true"], check=False).returncode == 0:
+            return command
+    return None
+
+
+UNSHARE = in_own_mounts()
+pytestmark = pytest.mark.skipif(UNSHARE is None, reason="this system lets nobody mount a small disk (unshare --mount)")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    root = tmp_path_factory.mktemp("inputs")
+    base = tiny.model(root / "base")
+    return encode(root / "encoded", base, "single_label"), base
+
+
+def run(folder, disk, size, *module):
+    """Run a module with a disk of that size in place of a folder; what lies there afterwards is its output."""
+    disk.mkdir(parents=True)
+    environment = {**os.environ, "PYTHONPATH": str(tiny.ROOT), "REMINT_STATE": str(folder / "state")}
+    return subprocess.run(
+        [*UNSHARE, "sh", "-c", ON_A_SMALL_DISK, str(disk), size, str(disk), sys.executable, "-m", *map(str, module)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_model_that_finds_no_room_leaves_nothing(tmp_path, inputs):
+    _, base = inputs
+    digest = checkpoints.digest(base / "model.safetensors")
+    (tmp_path / "raw.csv").touch()
+    knobs = {"data.raw": "raw.csv", "model.name": str(base), "model.sha256": digest}
+    tiny.write_params(tmp_path / "params.yaml", **knobs)
+    result = run(tmp_path, tmp_path / "models", "64k", "stages.fetch_model", "models/base")
+    assert result.returncode == 4, result.stderr
+    assert "No space left on device; free some disk space and run the same command again" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(("size", "where"), [("100k", "the first weights"), ("500k", "a later save")])
+def test_a_training_whose_state_finds_no_room_ends_as_the_machine_s_fault(tmp_path, inputs, size, where):
+    """Case 21's last part: whatever is written when the disk fills up, also by torch.save and safetensors."""
+    encoded, base = inputs
+    (tmp_path / "raw.csv").touch()
+    tiny.write_params(tmp_path / "params.yaml", **{"data.raw": "raw.csv", "runtime.save_steps": 2})
+    out = tmp_path / "models/checkpoints/13"
+    result = run(tmp_path, tmp_path / "state", size, "stages.launch", "stages.train", encoded, base, out, "13")
+    assert result.returncode == 4, (where, result.stderr)
+    assert "free some disk space and run the same command again" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not out.exists()
