@@ -2,17 +2,20 @@
 
 import contextlib
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
-from stages import command, hardware, identity, lookup, metrics, outputs, processes, scoring, splits, tasks
+from stages import command, hardware, identity, lookup, metrics, processes, scoring, splits, tasks
 from stages.checkpoints import newest_whole, step_of
 from stages.errors import MachineError, ModelError, ParamsError
 from stages.model import base_model
 from stages.params import Params, load_params
+from stages.training import finished
 
 log = logging.getLogger(__name__)
+
+LOCK = Path("dvc.lock")
+"""Where DVC records outputs: read only to learn which of them it has."""
 
 
 def load_model(base: Path, task: tasks.Task, names: list[str], tokenizer: Any, *, seed: int) -> Any:
@@ -53,7 +56,7 @@ def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) ->
 
     from stages.training.sampling import GlobalBatches
     from stages.training.trainer import ExactTrainer, arguments
-    from stages.training.training_state import KeepState, ShowProgress, mark_finished
+    from stages.training.training_state import KeepState, ShowProgress
 
     params = load_params()
     task: tasks.Task = lookup.find(tasks, params.task.type)
@@ -95,7 +98,7 @@ def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) ->
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=resume_point(state))
     if processes.is_main():
-        mark_finished(state, trainer.state.log_history)
+        finished.mark(state, trainer.state.log_history)
     processes.barrier()
 
 
@@ -130,17 +133,6 @@ def identity_of(encoded: Path, base: Path, *, seed: int, precision: str) -> str:
     )
 
 
-def hand_over(state: Path, history: list[dict[str, Any]], out: Path, *, logging_steps: int) -> None:
-    """Copy the weights of each evaluation, and history.csv, into the stage's output."""
-    from stages.training.training_state import write_history
-
-    # Beside the folder of all seeds, not in it: select_best depends on that folder.
-    with outputs.folder(out, staging=out.parent.parent) as partial:
-        for weights in (state / "weights").glob("checkpoint-*"):
-            shutil.copytree(weights, partial / weights.name)
-        write_history(partial / "history.csv", history, logging_steps=logging_steps)
-
-
 def import_code_in_use(params: Params, encoded: Path) -> None:
     """Import all that this run will use, so that the identity covers it.
 
@@ -169,20 +161,19 @@ def train(encoded: Path, base: Path, checkpoints: Path, *, seed: int) -> None:
 
     params = load_params()
     import_code_in_use(params, encoded)
-    from stages.training.training_state import finished
-
     precision = hardware.resolve_precision(params.train.precision)
     name = identity_of(encoded, base, seed=seed, precision=precision)
     state = identity.state_root() / name
     with identity.claimed(state) if processes.is_main() else contextlib.nullcontext():
         if processes.is_main():
+            finished.remove_recorded(identity.state_root(), LOCK)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)
-        if finished(state) is None:
+        if finished.log_of(state) is None:
             fit(encoded, base, state, seed=seed, precision=precision)
         if processes.is_main():
-            history = finished(state)
+            history = finished.log_of(state)
             assert history is not None, f"{state} holds no finished training"
-            hand_over(state, history, checkpoints, logging_steps=params.train.logging_steps)
+            finished.hand_over(state, history, checkpoints, logging_steps=params.train.logging_steps)
 
 
 def main(encoded: Path, base: Path, checkpoints: Path, seed: int) -> None:

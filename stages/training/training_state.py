@@ -4,8 +4,6 @@ Both lie in the run's state folder (stages/identity.py), complete or not there: 
 every process has written its part.
 """
 
-import csv
-import json
 import logging
 import shutil
 import sys
@@ -23,8 +21,6 @@ log = logging.getLogger(__name__)
 KEPT = 2
 """How many states are kept: the newest, and the one before in case it is torn."""
 
-_HISTORY = ("step", "epoch", "loss", "learning_rate", "grad_norm", "eval_loss")
-
 
 def has_stopped_improving(scores: list[float], *, patience: int, min_delta: float, greater_is_better: bool) -> bool:
     """Whether the last `patience` scores brought nothing better, by more than `min_delta`, than the best before."""
@@ -33,27 +29,6 @@ def has_stopped_improving(scores: list[float], *, patience: int, min_delta: floa
     sign = 1.0 if greater_is_better else -1.0
     best = max(sign * score for score in scores[:-patience])
     return max(sign * score for score in scores[-patience:]) <= best + min_delta
-
-
-def write_history(path: Path, log_history: list[dict[str, Any]], *, logging_steps: int) -> None:
-    """history.csv: a row for every `logging_steps` steps (losses are their mean) and for every evaluation."""
-    rows: dict[int, dict[str, Any]] = {}
-    losses: list[float] = []
-    last = max((entry["step"] for entry in log_history), default=0)
-    for entry in log_history:
-        step = entry["step"]
-        if "loss" in entry:
-            losses.append(entry["loss"])
-            if step % logging_steps == 0 or step == last:
-                rows.setdefault(step, {}).update(entry, loss=sum(losses) / len(losses))
-                losses.clear()
-        elif "eval_loss" in entry:
-            rows.setdefault(step, {}).update(entry)
-    extra = sorted({name for row in rows.values() for name in row if name.startswith("eval_")} - {"eval_loss"})
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, [*_HISTORY, *extra], extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[step] for step in sorted(rows))
 
 
 class KeepState(TrainerCallback):  # type: ignore[misc]
@@ -153,20 +128,3 @@ def save_model(model: Any, base: Path, folder: Path) -> None:
         is_weights = ".safetensors" in file.name
         if file.is_file() and not is_weights and file.name != "config.json":
             shutil.copyfile(file, folder / file.name)
-
-
-def mark_finished(state: Path, log_history: list[dict[str, Any]]) -> None:
-    """Record that the training ended, so that it is not gone on with; its optimizer state is no longer needed."""
-    kept = [entry for entry in log_history if "loss" in entry or "eval_loss" in entry]
-    outputs.write_json(state / "finished.json", kept)
-    shutil.rmtree(state / "resume", ignore_errors=True)
-
-
-def finished(state: Path) -> list[dict[str, Any]] | None:
-    """The log of a training that ended and whose weights are whole, or None."""
-    marker = state / "finished.json"
-    weights = sorted((state / "weights").glob("checkpoint-*"))
-    if not marker.is_file() or not weights or any(checkpoints.fault(folder) for folder in weights):
-        return None
-    history: list[dict[str, Any]] = json.loads(marker.read_text(encoding="utf-8"))
-    return history
