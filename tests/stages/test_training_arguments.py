@@ -75,7 +75,7 @@ def test_all_that_is_allowed_is_taken_by_transformers_and_by_our_check(tmp_path)
 
 
 def test_what_the_train_stage_sets_itself_is_not_allowed():
-    sources = [file.read_text(encoding="utf-8") for file in (tiny.ROOT / "stages").glob("*.py")]
+    sources = [file.read_text(encoding="utf-8") for file in (tiny.ROOT / "stages").rglob("*.py")]
     trees = [ast.parse(source) for source in sources if "TrainingArguments(" in source]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     strings = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
