@@ -69,6 +69,12 @@ def settings(tokenizer: Any, columns: ColumnsParams, text_columns: tuple[str, ..
     }
 
 
+def read_if_there(file: Path) -> dict[str, Any]:
+    """What a JSON file holds; a best that was made by hand may lack it."""
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found
+
+
 def write_facts(facts: dict[str, Any], report: parity.Report, encoded: Path, test_metrics: Path, folder: Path) -> None:
     """Write what was measured, and the model card, into the folder of the model."""
     outputs.write_json(folder / "parity.json", report)
@@ -77,6 +83,7 @@ def write_facts(facts: dict[str, Any], report: parity.Report, encoded: Path, tes
         report,
         auto_model=lookup.find(tasks, facts["task"]).AUTO_MODEL,
         config=json.loads((folder / "config.json").read_text(encoding="utf-8")),
+        origins={name: read_if_there(folder / name) for name in ("source.json", "training.json")},
         test=json.loads(test_metrics.read_text(encoding="utf-8")),
         rows={name: len(splits.read_encoded(encoded, name)) for name in splits.present(encoded)},
         digests={file.name: checkpoints.digest(file) for file in sorted(encoded.iterdir())},

@@ -78,6 +78,7 @@ def fit(encoded: Path, base: Path, state: Path, *, seed: int, precision: str) ->
         weights=state / "weights",
         base=base,
         batches=batches,
+        facts=facts_of(params, seed=seed, precision=precision),
         early_stopping=stopping,
         greater_is_better=lookup.find(metrics, metric).greater_is_better if metric else False,
     )
@@ -112,19 +113,25 @@ def resume_point(state: Path) -> str | None:
     return str(found) if found else None
 
 
-def identity_of(encoded: Path, base: Path, *, seed: int, precision: str) -> str:
-    """The digest of all that decides the bytes of this run."""
+def facts_of(params: Params, *, seed: int, precision: str) -> dict[str, Any]:
+    """How a model is trained, `auto` and null resolved: part of the identity, and training.json beside the weights."""
     import torch
 
-    params = load_params()
+    return {
+        "task": params.task.model_dump(),
+        "seed": seed,
+        "precision": precision,
+        "threads": torch.get_num_threads(),
+        "processes": processes.world_size(),
+        "train": params.train.model_dump(),
+    }
+
+
+def identity_of(params: Params, encoded: Path, base: Path, *, seed: int, precision: str) -> str:
+    """The digest of all that decides the bytes of this run."""
     return identity.digest(
         {
-            "params": params.train.model_dump(),
-            "task": params.task.model_dump(),
-            "seed": seed,
-            "precision": precision,
-            "threads": torch.get_num_threads(),
-            "processes": processes.world_size(),
+            **facts_of(params, seed=seed, precision=precision),
             "inputs": {"encoded": identity.digests(encoded), "base": identity.digests(base)},
             "code": identity.code_in_use(),
             "versions": identity.versions(),
@@ -162,7 +169,7 @@ def train(encoded: Path, base: Path, checkpoints: Path, *, seed: int) -> None:
     params = load_params()
     import_code_in_use(params, encoded)
     precision = hardware.resolve_precision(params.train.precision)
-    name = identity_of(encoded, base, seed=seed, precision=precision)
+    name = identity_of(params, encoded, base, seed=seed, precision=precision)
     state = identity.state_root() / name
     with identity.claimed(state) if processes.is_main() else contextlib.nullcontext():
         if processes.is_main():

@@ -60,6 +60,8 @@ def best(folder: Path, *, kind: str = "bert", names: list[str] | None = None, po
     center(model, tokenizer)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    (folder / "source.json").write_text('{"name": "tiny", "trust_remote_code": false}')
+    (folder / "training.json").write_text('{"seed": 13, "train": {"learning_rate": 0.005}}')
     return folder
 
 

@@ -12,6 +12,7 @@ def render(
     *,
     auto_model: str,
     config: Mapping[str, Any],
+    origins: Mapping[str, Mapping[str, Any]],
     test: Mapping[str, Any],
     rows: Mapping[str, int],
     digests: Mapping[str, str],
@@ -19,8 +20,8 @@ def render(
     """The card, in Markdown.
 
     `facts` is what remint.json holds and the params that were declared, `parity` what parity.json does, `config` the
-    model's config.json, `test` models/test_metrics.json; `rows` counts each split's, `digests` names each file of
-    data/encoded.
+    model's config.json, `origins` source.json (of the base model) and training.json, `test` models/test_metrics.json;
+    `rows` counts each split's, `digests` names each file of data/encoded.
     """
     kind = (config.get("architectures") or ["model"])[0]
     labels = f" Its labels: {', '.join(facts['label_names'])}." if facts["label_names"] else ""
@@ -35,7 +36,11 @@ def render(
         "## Data",
         "Splits: " + ", ".join(f"{name} {count} rows" for name, count in rows.items()) + ". As token ids they are:",
         _table(["file", "sha256"], digests.items()),
-        "## Params",
+        "## Base model",
+        _table(["", "value"], _flat(origins["source.json"])),
+        "## Training",
+        _table(["", "value"], _flat(origins["training.json"])),
+        "## Export",
         _table(["param", "value"], _flat({name: value for name, value in facts.items() if name != "label_names"})),
         "## How to use it",
         _usage(" and ".join(facts["columns"].values()), auto_model),

@@ -8,6 +8,7 @@ import logging
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,19 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
     """Sets the batches' epoch, keeps weights at each evaluation, completes and rotates states, stops early."""
 
     def __init__(
-        self, *, weights: Path, base: Path, batches: Any, early_stopping: Any, greater_is_better: bool
+        self,
+        *,
+        weights: Path,
+        base: Path,
+        batches: Any,
+        facts: Mapping[str, Any],
+        early_stopping: Any,
+        greater_is_better: bool,
     ) -> None:
         self.weights = weights
         self.base = base
         self.batches = batches
+        self.facts = facts
         self.early_stopping = early_stopping
         self.greater_is_better = greater_is_better
 
@@ -53,6 +62,7 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
             folder = checkpoints.checkpoint_path(self.weights, state.global_step)
             with outputs.folder(folder) as partial:
                 save_model(kwargs["model"], self.base, partial)
+                outputs.write_json(partial / "training.json", {**self.facts, "step": state.global_step})
                 checkpoints.complete(partial, step=state.global_step)
         if self.early_stopping:
             name = self.early_stopping.metric.removeprefix("eval_")

@@ -27,8 +27,10 @@ FILES = {
     "model.safetensors",
     "parity.json",
     "remint.json",
+    "source.json",
     "tokenizer.json",
     "tokenizer_config.json",
+    "training.json",
 }
 
 
@@ -287,6 +289,8 @@ def test_the_card_tells_the_data_the_params_and_how_good_the_model_is(root: Path
     assert tiny_export.digests(root / "encoded")["train.arrow"] in card
     assert "train 40 rows, validation 40 rows, test 40 rows" in card
     assert "| export.opset | 20 |" in card
+    assert "| name | tiny |" in card
+    assert "| train.learning_rate | 0.005 |" in card
     assert "remint predict" in card
 
 
