@@ -9,7 +9,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 # Also for what dvc starts: a stage's `python` is the one in .venv.
 IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: help install repro test test-slow check presets lock clean
+.PHONY: help install repro test test-slow check presets readme lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ check: install  ## format, lint, types, imports, the rules of the building
 
 presets: install  ## presets/*.yaml from params.yaml
 	@$(IN_VENV) python -m scripts.presets
+
+readme: install  ## the graph and the table of stages in README.md, from dvc.yaml
+	@$(IN_VENV) python -m scripts.readme
 
 lock: install  ## requirements/*.txt from what is installed in .venv
 	@$(IN_VENV) python -m scripts.lock
