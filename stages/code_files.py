@@ -22,6 +22,7 @@ NOT_DECIDING = {
     "errors.py",
     "identity.py",
     "knobs.py",
+    "lifetime.py",
     "lookup.py",
     "params.py",
     "params_file.py",

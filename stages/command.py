@@ -15,6 +15,7 @@ from pathlib import Path
 import typer
 from ruamel.yaml import YAML
 
+from stages import lifetime
 from stages.errors import RemintError
 
 _MACHINE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOMEM}
@@ -108,6 +109,7 @@ def run(main: Callable[..., None], *, offline: bool = True) -> None:
 
     After the fetch stages nothing reads the Hub: all others run offline.
     """
+    lifetime.follow_parent()
     set_up_libraries(offline=offline)
     set_up_logging()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

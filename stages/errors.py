@@ -35,6 +35,12 @@ class EnvironmentMismatchError(UserError):
     """What is installed is not what the lock file says."""
 
 
+class NotFiniteError(RemintError):
+    """A loss or a gradient is NaN or infinite: nothing of what the training would go on to make is of use."""
+
+    exit_code = 1
+
+
 class GateError(RemintError):
     """A model was made, and is not good enough to go on with."""
 

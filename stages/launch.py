@@ -5,10 +5,11 @@ torchrun itself turns every exit code into 1.
 
 import logging
 import os
+import signal
 import sys
 
 from stages import command, hardware
-from stages.errors import MachineError
+from stages.errors import MachineError, StoppedError
 from stages.params import load_params
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ def main(module: str, arguments: list[str]) -> None:
     processes = params.train.processes
     # Threads decide the last bits of sums: set here for each process, where torchrun would set 1 for several.
     os.environ["OMP_NUM_THREADS"] = str(hardware.threads(params.train.threads, processes=processes))
+    from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
@@ -39,6 +41,11 @@ def main(module: str, arguments: list[str]) -> None:
     ]
     try:
         run(parse_args([*own, "-m", module, *arguments]))
+    except SignalException as error:
+        # Its workers were sent the same signal, and have saved what they had by now.
+        raise StoppedError(
+            f"{module} was stopped by {signal.Signals(error.sigval).name}; the same command goes on from its last save"
+        ) from None
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:

@@ -1,6 +1,7 @@
 """transformers' Trainer, mended where it is not exact: batches, loss, evaluation loss. Each change says why."""
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,13 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
 from stages import metrics, processes, scoring, tasks
+from stages.errors import MachineError, NotFiniteError
+from stages.lifetime import StopRequest
 from stages.params import RuntimeParams, TrainParams
 from stages.training.sampling import EpochRows, GlobalBatches
+
+OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
+"""How torch's allocators, of GPUs and of the CPU, say that there is none left."""
 
 BOOKKEEPING = ("row", "epoch", "length")
 """Columns of a batch that are not for the model."""
@@ -67,6 +73,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         collate: Any,
         label_smoothing: float,
         metric: str | None,
+        stop: StopRequest,
         callbacks: list[Any],
     ) -> None:
         def loss(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Any:
@@ -87,6 +94,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         self.batches = batches
         self.metric = metric
         self.label_smoothing = label_smoothing
+        self.stop = stop
         self.rows_of_step: list[int] = []
 
     def get_train_dataloader(self) -> Any:
@@ -107,13 +115,51 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         if not batch_samples or "labels" not in batch_samples[0]:
             return None
         count = sum(int(self.task.counted(batch["labels"]).sum()) for batch in batch_samples)
-        return torch.tensor(sum(processes.gather(count)), device=device)
+        gathered = processes.gather((count, self.stop.requested))
+        # All processes learn here, at the same step, that one of them was asked to stop.
+        self.stop.agreed = any(requested for _, requested in gathered)
+        self.rows_of_step = [row for batch in batch_samples for row in batch["row"].tolist()]
+        return torch.tensor(sum(count for count, _ in gathered), device=device)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
-        """A forward and a backward pass, without the columns that are not for the model."""
-        self.rows_of_step = inputs["row"].tolist()
-        return super().training_step(
-            model, {name: tensor for name, tensor in inputs.items() if name not in BOOKKEEPING}, num_items_in_batch
+        """A forward and a backward pass, without the columns that are not for the model.
+
+        Raises:
+            NotFiniteError: the loss is NaN or infinite; Trainer's own would leave it out of the log and go on.
+            MachineError: the device has no memory left.
+        """
+        for_model = {name: tensor for name, tensor in inputs.items() if name not in BOOKKEEPING}
+        try:
+            loss = super().training_step(model, for_model, num_items_in_batch)
+        except RuntimeError as error:
+            if not OUT_OF_MEMORY.search(str(error)):
+                raise
+            raise MachineError(
+                f"step {self.state.global_step + 1}: out of memory with {len(inputs['row'])} rows at once, the longest "
+                f"of {int(inputs['length'].max())} tokens ({str(error).splitlines()[0]}); lower "
+                "train.max_rows_per_device (the batch stays what it is) or encode.max_length"
+            ) from error
+        if not torch.isfinite(loss):
+            raise self._not_finite("loss", float(loss))
+        return loss
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        """The norm of the gradients, which must be a number: clipping by a NaN makes every weight one.
+
+        Raises:
+            NotFiniteError: it is NaN or infinite.
+        """
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        if not math.isfinite(norm):
+            raise self._not_finite("gradient norm", float(norm))
+        return norm
+
+    def _not_finite(self, what: str, value: float) -> NotFiniteError:
+        rows = ", ".join(str(row) for row in sorted(self.rows_of_step) if row >= 0)
+        return NotFiniteError(
+            f"step {self.state.global_step + 1}: the {what} is {value}; the batch's rows are {rows} (from 0, of "
+            "data/prepared/train.parquet); look at their texts and labels, or lower train.learning_rate, or set "
+            "train.precision to fp32"
         )
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:

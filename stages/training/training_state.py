@@ -4,6 +4,7 @@ Both lie in the run's state folder (stages/identity.py), complete or not there: 
 every process has written its part.
 """
 
+import json
 import logging
 import shutil
 import sys
@@ -16,6 +17,7 @@ from tqdm import tqdm
 from transformers import TrainerCallback
 
 from stages import checkpoints, outputs, processes
+from stages.lifetime import StopRequest
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
         facts: Mapping[str, Any],
         early_stopping: Any,
         greater_is_better: bool,
+        stop: StopRequest,
     ) -> None:
         self.weights = weights
         self.base = base
@@ -51,10 +54,16 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
         self.facts = facts
         self.early_stopping = early_stopping
         self.greater_is_better = greater_is_better
+        self.stop = stop
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """The order of rows follows from the epoch, which follows from the step, resumed or not."""
         self.batches.epoch = state.global_step // self.batches.steps_per_epoch
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Save and stop where that was asked for."""
+        if self.stop.agreed:
+            control.should_save = control.should_training_stop = True
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Keep the weights that were evaluated; stop where they no longer get better."""
@@ -64,15 +73,30 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
                 save_model(kwargs["model"], self.base, partial)
                 outputs.write_json(partial / "training.json", {**self.facts, "step": state.global_step})
                 checkpoints.complete(partial, step=state.global_step)
-        if self.early_stopping:
-            name = self.early_stopping.metric.removeprefix("eval_")
-            scores = [entry[f"eval_{name}"] for entry in state.log_history if f"eval_{name}" in entry]
-            control.should_training_stop |= has_stopped_improving(
-                scores,
-                patience=self.early_stopping.patience,
-                min_delta=self.early_stopping.min_delta,
-                greater_is_better=self.greater_is_better,
-            )
+        control.should_training_stop |= self.is_done(state.log_history)
+
+    def is_done(self, log_history: list[dict[str, Any]]) -> bool:
+        """Whether early stopping ends a training with that log."""
+        if not self.early_stopping:
+            return False
+        name = f"eval_{self.early_stopping.metric.removeprefix('eval_')}"
+        return has_stopped_improving(
+            [entry[name] for entry in log_history if name in entry],
+            patience=self.early_stopping.patience,
+            min_delta=self.early_stopping.min_delta,
+            greater_is_better=self.greater_is_better,
+        )
+
+    def log_of_ended(self, point: str | None) -> list[dict[str, Any]] | None:
+        """The log of a training that was killed after its last step was saved, or None where there are steps left.
+
+        Trainer looks whether it is to stop only after a step: it would make one more.
+        """
+        if point is None:
+            return None
+        state = json.loads((Path(point) / "trainer_state.json").read_text(encoding="utf-8"))
+        log_history: list[dict[str, Any]] = state["log_history"]
+        return log_history if state["global_step"] >= state["max_steps"] or self.is_done(log_history) else None
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Complete the state once every rank has written its part; then remove older ones, by step."""

@@ -3,11 +3,14 @@
 import csv
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -273,3 +276,147 @@ def test_weights_that_are_not_those_of_the_config_are_refused(base, encoded, tmp
     result = workspace.run()
     assert result.returncode == 2
     assert "its config.json and its safetensors are not of the same model" in result.stderr
+
+
+def start(workspace, **environment):
+    """The stage as a process that a signal can be sent to, in a group of its own; as dvc starts it."""
+    out = workspace.folder / "models/checkpoints/13"
+    ours = {"PYTHONPATH": str(ROOT), "REMINT_STATE": str(workspace.folder / "state"), "DVC_STAGE": "train@13"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "stages.launch", "stages.train", workspace.encoded, workspace.base, out, "13"],
+        cwd=workspace.folder,
+        env={**os.environ, **ours, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(line, process):
+    """Read what a process says up to a line; the text so far."""
+    said = ""
+    for text in process.stderr:
+        said += text
+        if line in text:
+            return said
+    raise AssertionError(said)
+
+
+def descendants(process):
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+LONG = {"train.num_train_epochs": 400.0, "train.eval_strategy": "steps", "train.eval_steps": 40}
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_stop_signal_saves_at_once_and_exits_with_5(workspace, ranks):
+    workspace.params(**LONG, **{"train.processes": ranks, "runtime.save_steps": 10**6})
+    process = start(workspace)
+    wait_for("step 40:", process)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 5, said
+    assert "the same command goes on from" in said
+    (saved,) = (workspace.folder / "state").glob("*/resume/checkpoint-*")
+    assert checkpoints.fault(saved) is None
+    assert not (workspace.folder / "models/checkpoints/13").exists()
+    again = start(workspace)
+    wait_for(f"going on from step {checkpoints.step_of(saved)}", again)
+    os.killpg(again.pid, signal.SIGKILL)
+    again.communicate()
+
+
+@pytest.mark.parametrize("victim", ["launcher", "one rank"])
+def test_nobody_outlives_a_process_that_is_killed(workspace, victim):
+    """Cases 3 and 30: SIGKILL, which nobody can pass on."""
+    workspace.params(**LONG, **{"train.processes": 2})
+    process = start(workspace)
+    wait_for("step 40:", process)
+    family = descendants(process)
+    assert len(family) >= 2
+    (process if victim == "launcher" else family[-1]).kill()
+    process.communicate(timeout=45)  # the reader of its log returns
+    _, alive = psutil.wait_procs(family, timeout=35)
+    assert alive == []
+
+
+SPOIL = """
+import os
+import re
+if 'RANK' in os.environ:
+    from stages.tasks import single_label
+    plain, calls = single_label.loss, [0]
+    def loss(outputs, labels, **kwargs):
+        calls[0] += 1
+        return plain(outputs, labels, **kwargs) * (float('nan') if calls[0] == 5 else 1.0)
+    single_label.loss = loss
+"""
+
+
+def test_a_loss_that_is_not_a_number_stops_at_its_step_and_names_the_rows(workspace):
+    """Case 25: the fifth micro-batch is of step 5."""
+    (workspace.folder / "sitecustomize.py").write_text(SPOIL)
+    workspace.params()
+    result = workspace.run(environment={"PYTHONPATH": f"{workspace.folder}:{ROOT}"})
+    assert result.returncode == 1
+    assert re.search(r"error: step 5: the loss is nan; the batch's rows are \d+ \(from 0", result.stderr), result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (workspace.folder / "models/checkpoints/13").exists()
+
+
+STARVE = """
+import os
+import re
+if 'RANK' in os.environ:
+    from stages.tasks import single_label
+    def loss(*_, **__):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: 9 bytes")
+    single_label.loss = loss
+"""
+
+
+def test_memory_that_runs_out_is_the_machine_s_fault_and_says_what_to_lower(workspace):
+    (workspace.folder / "sitecustomize.py").write_text(STARVE)
+    workspace.params()
+    result = workspace.run(environment={"PYTHONPATH": f"{workspace.folder}:{ROOT}"})
+    assert result.returncode == 4
+    assert "step 1: out of memory with 8 rows at once, the longest of" in result.stderr
+    assert "lower train.max_rows_per_device" in result.stderr
+
+
+BREAK_BEFORE_MARK = """
+import sys
+from pathlib import Path
+from stages import train
+from stages.training import finished
+def fail(*_): raise SystemExit(9)
+finished.mark = fail
+encoded, base, out, seed = sys.argv[1:]
+train.main(Path(encoded), Path(base), Path(out), int(seed))
+"""
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"train.max_steps": 7},
+        {
+            "train.num_train_epochs": 5.0,
+            "train.eval_strategy": "steps",
+            "train.eval_steps": 3,
+            "runtime.save_steps": 3,
+            "train.early_stopping": {"metric": "accuracy", "patience": 1, "min_delta": 2.0},
+        },
+    ],
+    ids=["the last step in an epoch's middle", "early stopping"],
+)
+def test_a_training_killed_after_its_last_step_makes_no_further_one(workspace, tmp_path, knobs):
+    one_thread = {"OMP_NUM_THREADS": "1"}
+    undisturbed = Workspace(tmp_path / "undisturbed", workspace.encoded, workspace.base)
+    for each in (undisturbed, workspace):
+        each.params(**knobs)
+    assert undisturbed.run(environment=one_thread).returncode == 0
+    assert workspace.run(BREAK_BEFORE_MARK, environment=one_thread).returncode == 9
+    assert workspace.run(environment=one_thread).returncode == 0
+    assert workspace.digests() == undisturbed.digests()
