@@ -74,7 +74,7 @@ def check_inputs(graph: Mapping[str, Any], params: Params) -> None:
 def leftovers(folder: Path, seeds: Sequence[int]) -> Iterator[Path]:
     """What lies in a folder of all seeds' outputs and is of a seed that is no longer in params.yaml."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        seed = path.name.removesuffix(".json")
+        seed = path.name.removesuffix(".json").removesuffix(".csv")
         if not re.fullmatch(r"\d+", seed):
             if not path.name.endswith(".partial"):
                 log.warning("%s is of no seed; move it away: select_best depends on all that lies in %s", path, folder)
@@ -92,7 +92,7 @@ def remove_leftovers(folders: Sequence[Path], seeds: Sequence[int]) -> None:
         log.info("removed %s: its seed is not in seeds", path)
 
 
-def main(code: Path, checkpoints: Path, scores: Path) -> None:
+def main(code: Path, checkpoints: Path, history: Path, scores: Path) -> None:
     """Check all of params.yaml, write the digests, remove what seeds that are gone have left."""
     params = load_params()
     graph = YAML(typ="safe").load(GRAPH)
@@ -104,7 +104,7 @@ def main(code: Path, checkpoints: Path, scores: Path) -> None:
                 files = [code_files.ROOT / file for file in code_files.decisive(name, modules, params)]
                 digests = {f"stages/{file.relative_to(code_files.ROOT)}": digest(file) for file in files}
                 (folder / f"{name}.json").write_text(outputs.dumps(digests), encoding="utf-8")
-    remove_leftovers([checkpoints, scores], params.seeds)
+    remove_leftovers([checkpoints, history, scores], params.seeds)
 
 
 if __name__ == "__main__":

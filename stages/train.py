@@ -83,7 +83,7 @@ def check_stopping_metric(params: Params, encoded: Path) -> None:
             )
 
 
-def train(encoded: Path, base: Path, checkpoints: Path, *, seed: int) -> None:
+def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: int) -> None:
     """Train one seed, unless this very training has already ended, and hand its weights over."""
     import torch
 
@@ -94,20 +94,21 @@ def train(encoded: Path, base: Path, checkpoints: Path, *, seed: int) -> None:
     state = identity.state_root() / name
     with identity.claimed(state) if processes.is_main() else contextlib.nullcontext():
         if processes.is_main():
-            finished.remove_recorded(identity.state_root(), LOCK)
+            finished.remove_recorded(identity.state_root(), LOCK, own=state)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)
         if finished.log_of(state) is None:
             fit(encoded, base, state, params, seed=seed, precision=precision)
         if processes.is_main():
-            history = finished.log_of(state)
-            assert history is not None, f"{state} holds no finished training"
-            finished.hand_over(state, history, checkpoints, logging_steps=params.train.logging_steps)
+            log_history = finished.log_of(state)
+            assert log_history is not None, f"{state} holds no finished training"
+            finished.hand_over(state, log_history, checkpoints)
+            finished.write_history(history, log_history, logging_steps=params.train.logging_steps)
 
 
-def main(encoded: Path, base: Path, checkpoints: Path, seed: int) -> None:
+def main(encoded: Path, base: Path, checkpoints: Path, history: Path, seed: int) -> None:
     """Run by stages.launch, in one process or several."""
     processes.forget_launcher()
-    train(encoded, base, checkpoints, seed=seed)
+    train(encoded, base, checkpoints, history, seed=seed)
 
 
 if __name__ == "__main__":

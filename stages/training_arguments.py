@@ -78,7 +78,7 @@ REFUSED = _by_name(
         "without effect: no stage writes to the Hub; models/exported is a folder to upload": (
             "push_to_hub hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision"
         ),
-        "without effect: train writes history.csv, which `dvc plots show` draws, and calls no tracker": (
+        "without effect: train writes models/history/, which `dvc plots show` draws, and calls no tracker": (
             "report_to run_name project trackio_space_id trackio_bucket_id trackio_static_space_id "
             "include_num_input_tokens_seen skip_memory_metrics"
         ),

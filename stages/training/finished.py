@@ -4,6 +4,7 @@ Between the end of a training and the entry in dvc.lock a kill would otherwise l
 has not recorded before it runs the stage again.
 """
 
+import contextlib
 import csv
 import hashlib
 import json
@@ -12,7 +13,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from stages import checkpoints, outputs
+from stages import checkpoints, identity, outputs
+from stages.errors import MachineError
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +24,7 @@ _MARKER = "finished.json"
 
 
 def write_history(path: Path, log_history: list[dict[str, Any]], *, logging_steps: int) -> None:
-    """history.csv: a row for every `logging_steps` steps (losses are their mean) and for every evaluation."""
+    """A csv for plots: a row for every `logging_steps` steps (losses are their mean) and for every evaluation."""
     rows: dict[int, dict[str, Any]] = {}
     losses: list[float] = []
     last = max((entry["step"] for entry in log_history), default=0)
@@ -36,7 +38,7 @@ def write_history(path: Path, log_history: list[dict[str, Any]], *, logging_step
         elif "eval_loss" in entry:
             rows.setdefault(step, {}).update(entry)
     extra = sorted({name for row in rows.values() for name in row if name.startswith("eval_")} - {"eval_loss"})
-    with path.open("w", newline="", encoding="utf-8") as stream:
+    with outputs.file(path, staging=path.parent.parent) as partial, partial.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, [*_HISTORY, *extra], extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows[step] for step in sorted(rows))
@@ -59,13 +61,12 @@ def log_of(state: Path) -> list[dict[str, Any]] | None:
     return entries
 
 
-def hand_over(state: Path, log_history: list[dict[str, Any]], out: Path, *, logging_steps: int) -> None:
-    """Copy the weights of each evaluation, and history.csv, into the stage's output."""
+def hand_over(state: Path, log_history: list[dict[str, Any]], out: Path) -> None:
+    """Copy the weights of each evaluation into the stage's output."""
     # Beside the folder of all seeds, not in it: select_best depends on that folder.
     with outputs.folder(out, staging=out.parent.parent) as partial:
         for weights in (state / "weights").glob("checkpoint-*"):
             shutil.copytree(weights, partial / weights.name)
-        write_history(partial / "history.csv", log_history, logging_steps=logging_steps)
         digest = dvc_digest(partial)
     outputs.write_json(state / _MARKER, {"log": log_history, "output": digest})
 
@@ -82,11 +83,18 @@ def dvc_digest(folder: Path) -> str:
     return f"{hashlib.md5(listed, usedforsecurity=False).hexdigest()}.dir"
 
 
-def remove_recorded(root: Path, lock: Path) -> None:
-    """Remove what is kept of trainings whose output is in dvc.lock by now: DVC's cache has it."""
+def remove_recorded(root: Path, lock: Path, *, own: Path) -> None:
+    """Remove what is kept of trainings whose output is in dvc.lock by now: DVC's cache has it.
+
+    The lock file in it stays: this process holds that of its own run (which is run again by force, if it is recorded),
+    and a training that another process is at stays whole.
+    """
     recorded = lock.read_text(encoding="utf-8") if lock.is_file() else ""
     for marker in root.glob(f"*/{_MARKER}"):
         digest = json.loads(marker.read_text(encoding="utf-8")).get("output")
-        if digest and digest in recorded:
-            shutil.rmtree(marker.parent, ignore_errors=True)
-            log.debug("removed %s: its output is in %s", marker.parent, lock)
+        if not digest or digest not in recorded:
+            continue
+        claim = contextlib.nullcontext() if marker.parent == own else identity.claimed(marker.parent)
+        with contextlib.suppress(MachineError), claim:
+            marker.unlink()
+            shutil.rmtree(marker.parent / "weights", ignore_errors=True)

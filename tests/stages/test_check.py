@@ -29,7 +29,15 @@ def project(tmp_path, monkeypatch):
 
 def outcome(project):
     """Run the stage as DVC does, in a process of its own; its exit code, and what it said."""
-    command = [sys.executable, "-m", "stages.check", "data/code", "models/checkpoints", "models/scores"]
+    command = [
+        sys.executable,
+        "-m",
+        "stages.check",
+        "data/code",
+        "models/checkpoints",
+        "models/history",
+        "models/scores",
+    ]
     ran = subprocess.run(command, cwd=project, capture_output=True, text=True)
     return ran.returncode, ran.stderr
 
@@ -192,7 +200,7 @@ def test_what_a_leftover_link_points_to_is_not_touched(tmp_path):
 
 SMALL_GRAPH = """
 vars:
-  - path: {code: data/code, checkpoints: models/checkpoints, scores: models/scores}
+  - path: {code: data/code, checkpoints: models/checkpoints, history: models/history, scores: models/scores}
 stages:
   check: CHECK
   train:

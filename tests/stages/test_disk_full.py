@@ -66,8 +66,8 @@ def test_a_training_whose_state_finds_no_room_ends_as_the_machine_s_fault(tmp_pa
     encoded, base = inputs
     (tmp_path / "raw.csv").touch()
     tiny.write_params(tmp_path / "params.yaml", **{"data.raw": "raw.csv", "runtime.save_steps": 2})
-    out = tmp_path / "models/checkpoints/13"
-    result = run(tmp_path, tmp_path / "state", size, "stages.launch", "stages.train", encoded, base, out, "13")
+    out, history = tmp_path / "models/checkpoints/13", tmp_path / "models/history/13.csv"
+    result = run(tmp_path, tmp_path / "state", size, "stages.launch", "stages.train", encoded, base, out, history, "13")
     assert result.returncode == 4, (where, result.stderr)
     assert "free some disk space and run the same command again" in result.stderr
     assert "Traceback" not in result.stderr

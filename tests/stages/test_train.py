@@ -81,7 +81,8 @@ class Workspace:
         """Start the stage as dvc.yaml does (or through a script that breaks something first)."""
         own = ["-c", script] if script else ["-m", "stages.launch", "stages.train"]
         out = self.folder / "models/checkpoints" / str(seed)
-        arguments = [str(self.encoded), str(self.base), str(out), str(seed)]
+        history = self.folder / f"models/history/{seed}.csv"
+        arguments = [str(self.encoded), str(self.base), str(out), str(history), str(seed)]
         ours = {"PYTHONPATH": str(ROOT), "REMINT_STATE": str(self.folder / "state"), **(environment or {})}
         return subprocess.run(
             [sys.executable, *own, *arguments],
@@ -93,11 +94,11 @@ class Workspace:
         )
 
     def history(self, seed: int = 13):
-        with (self.folder / f"models/checkpoints/{seed}/history.csv").open() as stream:
+        with (self.folder / f"models/history/{seed}.csv").open() as stream:
             return list(csv.DictReader(stream))
 
     def digests(self, seed: int = 13):
-        root = self.folder / f"models/checkpoints/{seed}"
+        root = self.folder / "models"
         return {
             str(file.relative_to(root)): checkpoints.digest(file) for file in sorted(root.rglob("*")) if file.is_file()
         }
@@ -146,7 +147,7 @@ def test_each_evaluation_leaves_whole_weights_and_nothing_else(workspace):
     workspace.params()
     assert workspace.run().returncode == 0
     out = workspace.folder / "models/checkpoints/13"
-    assert sorted(path.name for path in out.iterdir()) == ["checkpoint-10", "checkpoint-5", "history.csv"]
+    assert sorted(path.name for path in out.iterdir()) == ["checkpoint-10", "checkpoint-5"]
     assert [checkpoint.name for checkpoint in checkpoints.list_checkpoints(out)] == ["checkpoint-5", "checkpoint-10"]
     assert not list(out.rglob("*.bin"))
     assert not list(out.rglob("optimizer*"))
@@ -164,8 +165,8 @@ def fail(self, args, state, control, **_):
     if state.global_step == 7:
         raise SystemExit(9)
 training_state.ShowProgress.on_step_end = fail
-encoded, base, out, seed = sys.argv[1:]
-train.main(Path(encoded), Path(base), Path(out), int(seed))
+*paths, seed = sys.argv[1:]
+train.main(*map(Path, paths), int(seed))
 """
 
 
@@ -280,10 +281,11 @@ def test_weights_that_are_not_those_of_the_config_are_refused(base, encoded, tmp
 
 def start(workspace, **environment):
     """The stage as a process that a signal can be sent to, in a group of its own; as dvc starts it."""
-    out = workspace.folder / "models/checkpoints/13"
+    models = workspace.folder / "models"
+    out = [models / "checkpoints/13", models / "history/13.csv", "13"]
     ours = {"PYTHONPATH": str(ROOT), "REMINT_STATE": str(workspace.folder / "state"), "DVC_STAGE": "train@13"}
     return subprocess.Popen(
-        [sys.executable, "-m", "stages.launch", "stages.train", workspace.encoded, workspace.base, out, "13"],
+        [sys.executable, "-m", "stages.launch", "stages.train", workspace.encoded, workspace.base, *out],
         cwd=workspace.folder,
         env={**os.environ, **ours, **environment},
         stderr=subprocess.PIPE,
@@ -392,8 +394,8 @@ from stages import train
 from stages.training import finished
 def fail(*_): raise SystemExit(9)
 finished.mark = fail
-encoded, base, out, seed = sys.argv[1:]
-train.main(Path(encoded), Path(base), Path(out), int(seed))
+*paths, seed = sys.argv[1:]
+train.main(*map(Path, paths), int(seed))
 """
 
 

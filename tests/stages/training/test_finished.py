@@ -4,7 +4,7 @@ import subprocess
 import pytest
 from ruamel.yaml import YAML
 
-from stages import checkpoints
+from stages import checkpoints, identity
 from stages.training import finished
 
 LOG = [
@@ -17,8 +17,8 @@ LOG = [
 
 
 def test_the_history_has_mean_losses_and_evaluations_by_step_and_no_clock(tmp_path):
-    finished.write_history(tmp_path / "history.csv", LOG, logging_steps=2)
-    with (tmp_path / "history.csv").open() as stream:
+    finished.write_history(tmp_path / "history/13.csv", LOG, logging_steps=2)
+    with (tmp_path / "history/13.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["step"], row["loss"], row["eval_loss"], row["eval_accuracy"]) for row in rows] == [
         ("2", "3.0", "2.5", "0.5"),
@@ -51,7 +51,7 @@ def ended(tmp_path):
         (folder / "model.safetensors").write_bytes(bytes([step]) * 50)
         checkpoints.complete(folder, step=step)
     finished.mark(state, LOG)
-    finished.hand_over(state, LOG[:4], tmp_path / "models/checkpoints/13", logging_steps=1)
+    finished.hand_over(state, LOG[:4], tmp_path / "models/checkpoints/13")
     return tmp_path
 
 
@@ -65,10 +65,20 @@ def test_what_is_handed_over_is_known_by_the_digest_that_dvc_gives_it(ended):
 
 def test_a_training_is_kept_until_its_output_is_in_the_lock_file(ended):
     lock = ended / "dvc.lock"
-    finished.remove_recorded(ended / "state", lock)
+    finished.remove_recorded(ended / "state", lock, own=ended / "state/other")
     lock.write_text("md5: 00000000000000000000000000000000.dir")
-    finished.remove_recorded(ended / "state", lock)
+    finished.remove_recorded(ended / "state", lock, own=ended / "state/other")
     assert finished.log_of(ended / "state/abc") == LOG[:4]
     lock.write_text(f"md5: {finished.dvc_digest(ended / 'models/checkpoints/13')}")
-    finished.remove_recorded(ended / "state", lock)
-    assert not (ended / "state/abc").exists()
+    finished.remove_recorded(ended / "state", lock, own=ended / "state/other")
+    assert [path.name for path in (ended / "state/abc").iterdir()] == ["lock"]
+
+
+def test_a_training_that_another_process_is_at_stays_whole(ended):
+    lock = ended / "dvc.lock"
+    lock.write_text(f"md5: {finished.dvc_digest(ended / 'models/checkpoints/13')}")
+    with identity.claimed(ended / "state/abc"):
+        finished.remove_recorded(ended / "state", lock, own=ended / "state/other")
+        assert finished.log_of(ended / "state/abc") == LOG[:4]
+        finished.remove_recorded(ended / "state", lock, own=ended / "state/abc")
+        assert finished.log_of(ended / "state/abc") is None
