@@ -55,6 +55,8 @@ def set_up_libraries(*, offline: bool) -> None:
 def set_up_logging() -> None:
     """Log to standard error, one line a message; libraries only from warnings up, Python's own warnings not at all."""
     level = os.environ.get("REMINT_LOG_LEVEL", "").upper() or _log_level()
+    if level not in logging.getLevelNamesMapping():
+        level = "INFO"
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("stages").setLevel(level)
     logging.getLogger("__main__").setLevel(level)

@@ -64,3 +64,13 @@ def test_the_log_level_is_the_one_in_params(tmp_path, level, shown):
     tiny.write_params(tmp_path / "params.yaml", **{"runtime.log_level": level})
     result = run("import logging; logging.getLogger('stages.x').info('hello')", "out", directory=tmp_path)
     assert (result.stderr == "hello\n") is shown
+
+
+@pytest.mark.parametrize("level", ["verbose", "null", "10", "[]"])
+def test_a_log_level_that_there_is_not_leaves_the_message_to_the_params(tmp_path, level):
+    text = tiny.write_params(tmp_path / "params.yaml").read_text(encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(text.replace("log_level: info", f"log_level: {level}"), encoding="utf-8")
+    result = run("from stages.params import load_params; load_params()", "out", directory=tmp_path)
+    assert result.returncode == 2
+    assert "runtime.log_level: Input should be 'debug', 'info', 'warning' or 'error'" in result.stderr
+    assert "Traceback" not in result.stderr
