@@ -7,6 +7,7 @@ from typing import Any
 
 from stages import checkpoints, scoring
 from stages.errors import ModelError
+from stages.model import base_model
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,8 @@ def load(folder: Path, auto_model: str) -> tuple[Any, Any]:
     auto = getattr(transformers, auto_model)
     try:
         tokenizer = scoring.load_tokenizer(folder)
-        model = auto.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        trusted = base_model.trusts_remote_code(folder)
+        model = auto.from_pretrained(folder, dtype=torch.float32, local_files_only=True, trust_remote_code=trusted)
     except (OSError, ValueError, SafetensorError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
