@@ -22,8 +22,10 @@ def of_model(model: "ModelParams") -> dict[str, str]:
 
 
 def of_data(data: "DataParams") -> dict[str, str]:
-    """There is something to train on, and the Hub's sets come as Parquet."""
+    """There is something to train on, its path can stand in a command, and the Hub's sets come as Parquet."""
     found = {}
+    if "'" in data.raw:
+        found["raw"] = f"no single quote can stand in a command of dvc.yaml; rename {data.raw}"
     if data.files is not None and "train" not in data.files:
         found["files.train"] = "it is missing; where files are named, one is for train"
     if data.hub is not None and data.format != "parquet":

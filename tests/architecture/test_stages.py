@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 
 import grimp
 import pytest
@@ -49,6 +50,17 @@ def test_a_stage_is_the_module_of_its_name(name):
     assert command.startswith("exec python -m stages.")
     assert modules(name) in ([name], ["launch", name])
     assert f"stages.{name}" in IMPORTS.modules
+
+
+@pytest.mark.parametrize("path", ["data/raw/my rows.csv", "data/raw/$HOME & co (`1`).csv", "~"])
+def test_a_path_in_params_is_one_argument_of_a_command_whatever_characters_it_holds(path):
+    knobs = {"data": {"raw": path}}
+    commands = {name: filled(stage["cmd"], knobs) for name, stage in STAGES.items()}
+    taking = [name for name, command in commands.items() if command != STAGES[name]["cmd"]]
+    assert taking == ["prepare"]
+    assert shlex.quote(path) in commands["prepare"]
+    assert path in shlex.split(commands["prepare"])
+    assert re.findall(r"\$\{(?!path\.|item\.|data\.raw\})", " ".join(commands.values())) == []
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -95,6 +95,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path, place, value, exp
         ({"model.revision": "main"}, "model.revision", "it is for Hub ids"),
         ({"data.files": {"test": "a.csv"}}, "data.files.train", "it is missing"),
         ({"data.hub": {"name": "a/b", "config": None, "revision": None}}, "data.format", "set it to parquet, not csv"),
+        ({"data.raw": "data/raw/bob's.csv"}, "data.raw", "no single quote can stand in a command of dvc.yaml; rename"),
         ({"prepare.validation_fraction": 0.8}, "prepare.validation_fraction", "leaves no rows to train on"),
         ({"train.processes": 3}, "train.batch_size", "8 rows can't be shared out evenly over 3 processes"),
         ({"train.max_rows_per_device": 3}, "train.max_rows_per_device", "3 does not divide the 8 rows of batch_size"),
