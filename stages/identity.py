@@ -9,19 +9,23 @@ import fcntl
 import hashlib
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import platformdirs
 
 from stages import checkpoints
 from stages.code_files import NOT_DECIDING
 from stages.errors import MachineError
+
+log = logging.getLogger(__name__)
 
 STAGES = Path(__file__).resolve().parent
 
@@ -59,23 +63,38 @@ def digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def _lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextmanager
-def claimed(state: Path) -> Iterator[None]:
+def claimed(state: Path, *, patience_seconds: float = 0.0) -> Iterator[None]:
     """Hold the run's lock, so that no two processes write one state.
+
+    What is left of a killed run ends within the grace time of stages/lifetime.py: that long it is worth waiting.
 
     Raises:
         MachineError: another process holds it; the message has its pid.
     """
     state.mkdir(parents=True, exist_ok=True)
     with (state / "lock").open("a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        until, told = time.monotonic() + patience_seconds, False
+        while not _lock(lock):
             lock.seek(0)
-            raise MachineError(
-                f"{state}: process {lock.read().strip() or 'unknown'} is at this very training; "
-                "wait for it or stop it, then run the same command again"
-            ) from None
+            holder = lock.read().strip() or "unknown"
+            if time.monotonic() >= until:
+                raise MachineError(
+                    f"{state}: process {holder} is at this very training; "
+                    "wait for it or stop it, then run the same command again"
+                )
+            if not told:
+                log.info("process %s is at this very training: waiting for its end", holder)
+                told = True
+            time.sleep(0.2)
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()

@@ -15,22 +15,17 @@ from stages.params import load_params
 log = logging.getLogger(__name__)
 
 
-def main(module: str, arguments: list[str]) -> None:
-    """Run `python -m MODULE ARGUMENTS` in each process.
+def run_once(module: str, arguments: list[str], *, processes: int) -> None:
+    """Run the module in each process, once.
 
     Raises:
-        MachineError: a process was killed.
+        MachineError: a process was killed, or says that the machine failed it.
+        StoppedError: a signal to this process has stopped them.
     """
-    params = load_params()
-    processes = params.train.processes
-    # Threads decide the last bits of sums: set here for each process, where torchrun would set 1 for several.
-    os.environ["OMP_NUM_THREADS"] = str(hardware.threads(params.train.threads, processes=processes))
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
-    for noisy in ("torch.distributed.elastic", "torch.distributed.run"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL)
     # Any free port on this host: nothing is fixed that another training could hold.
     own = [
         "--nnodes=1",
@@ -53,9 +48,29 @@ def main(module: str, arguments: list[str]) -> None:
                 f"process {rank} of {module} was killed by signal {-failure.exitcode}; where that is 9, memory may "
                 "have run out: free some, or lower train.max_rows_per_device; then run the same command again"
             ) from None
-        told = failure.message
-        print(told["message"] if isinstance(told, dict) else told, file=sys.stderr)
+        told = failure.message["message"] if isinstance(failure.message, dict) else failure.message
+        if failure.exitcode == MachineError.exit_code:
+            raise MachineError(str(told).removeprefix("error: ")) from None
+        print(told, file=sys.stderr)
         sys.exit(failure.exitcode)
+
+
+def main(module: str, arguments: list[str]) -> None:
+    """Run `python -m MODULE ARGUMENTS` in each process; again, as often as params say, where the machine failed it."""
+    params = load_params()
+    processes = params.train.processes
+    # Threads decide the last bits of sums: set here for each process, where torchrun would set 1 for several.
+    os.environ["OMP_NUM_THREADS"] = str(hardware.threads(params.train.threads, processes=processes))
+    for noisy in ("torch.distributed.elastic", "torch.distributed.run"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    for restarts_left in reversed(range(params.runtime.max_restarts + 1)):
+        try:
+            return run_once(module, arguments, processes=processes)
+        except MachineError as error:
+            if not restarts_left:
+                raise
+            log.warning("%s\nstarting %s again; %d restart(s) left after this one", error, module, restarts_left - 1)
+    return None
 
 
 if __name__ == "__main__":

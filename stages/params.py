@@ -209,8 +209,8 @@ class RuntimeParams(Section):
     log_level: Literal["debug", "info", "warning", "error"]
     encode_processes: knobs.Count
     dataloader_num_workers: Annotated[int, Field(ge=0)]
+    max_restarts: Annotated[int, Field(ge=0)]
     save_steps: knobs.Count
-    """Optimizer steps between two saves of the state that resume needs."""
 
 
 class Params(Section):

@@ -1,7 +1,11 @@
+import subprocess
+import sys
+
 import pytest
 
 from stages import identity
 from stages.errors import MachineError
+from tests import tiny
 
 FACTS = {"params": {"learning_rate": 1e-4}, "seed": 13, "inputs": {"encoded": {"train.arrow": "ab"}}}
 
@@ -44,3 +48,16 @@ def test_a_second_process_at_the_same_training_is_refused_with_the_pid_of_the_fi
 def test_the_state_lies_where_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("REMINT_STATE", str(tmp_path))
     assert identity.state_root() == tmp_path
+
+
+def test_what_is_left_of_a_killed_run_is_waited_for(tmp_path, caplog):
+    holder = "import sys, time; from pathlib import Path; from stages import identity\n"
+    holder += "with identity.claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(2)"
+    command = [sys.executable, "-c", holder, str(tmp_path / "state")]
+    process = subprocess.Popen(command, cwd=tiny.ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    caplog.set_level("INFO", logger="stages")
+    with identity.claimed(tmp_path / "state", patience_seconds=30):
+        assert f"process {process.pid} is at this very training: waiting for its end" in caplog.text
+        assert process.wait() == 0
+    process.stdout.close()

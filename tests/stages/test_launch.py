@@ -79,3 +79,31 @@ def test_threads_and_processes_are_those_in_params_and_the_usual_ports_may_be_ta
         result = launch("fine")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "threads 3 2\n" * 2
+
+
+RECOVERING = """
+import os, signal, sys
+from pathlib import Path
+tries = Path("tries")
+tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+if len(tries.read_text()) < 3:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("max_restarts", "code"), [(2, 0), (1, 4)])
+def test_a_training_that_the_machine_failed_is_started_again_as_often_as_params_say(tmp_path, max_restarts, code):
+    (tmp_path / "raw.csv").touch()
+    (tmp_path / "work.py").write_text(RECOVERING)
+    tiny.write_params(tmp_path / "params.yaml", **{"data.raw": "raw.csv", "runtime.max_restarts": max_restarts})
+    result = subprocess.run(
+        [sys.executable, "-m", "stages.launch", "work", "again"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tiny.ROOT}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == code, result.stderr
+    assert (tmp_path / "tries").read_text() == "x" * (max_restarts + 1)
+    assert "starting work again; 0 restart(s) left after this one" in result.stderr
