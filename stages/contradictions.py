@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stages import lookup, tasks
+from stages import lookup, metrics, tasks
+from stages.errors import ParamsError
 
 if TYPE_CHECKING:
     from stages.params import DataParams, ModelParams, Params, PrepareParams, TrainParams
@@ -90,3 +91,18 @@ def between_sections(params: "Params") -> dict[str, str]:
                 f"{lookup.nearest(column, kept)}"
             )
     return found
+
+
+def check_metrics(params: "Params", num_labels: int) -> None:
+    """The metrics that are asked for are defined for so many classes (0: a task without classes).
+
+    Raises:
+        ParamsError: one is not; the message lists those that are.
+    """
+    made = metrics.available(lookup.find(tasks, params.task.type).METRICS, num_labels)
+    wanted = [("select_best.metric", params.select_best.metric, made)]
+    if stopping := params.train.early_stopping:
+        wanted.append(("train.early_stopping.metric", stopping.metric, ["eval_loss", *made]))
+    for place, name, there in wanted:
+        if name not in there:
+            raise ParamsError(f"{place}: {name} is not defined for these labels; there are {', '.join(there)}")

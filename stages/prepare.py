@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stages import command, lookup, outputs, tasks
+from stages import command, contradictions, lookup, outputs, tasks
 from stages import splits as stored
 from stages.data import data_report, raw_files, raw_labels, raw_rows, repeated_texts, splitting
 from stages.data.raw_rows import RawRows
@@ -55,12 +55,13 @@ def prepare(raw: Path, params: Params) -> tuple[dict[str, RawRows], list[str], d
     splits = read_splits(raw, params, task)
     # Before any row of train is dropped: the names are those of the data, whatever a sample happens to hold.
     names = raw_labels.names(splits["train"], task, params.data.labels)
+    contradictions.check_metrics(params, len(names))
     raw_labels.check_known(splits, task, names, given=params.data.labels is not None)
     digests = {split: repeated_texts.digests(rows) for split, rows in splits.items()}
     splits, leakage = repeated_texts.without_leaks(splits, digests, params.prepare)
     left = len(splits["train"])
     splits["train"] = sample(splits["train"], params.prepare.max_rows, seed=params.prepare.seed)
-    raw_labels.check_variety(splits["train"], names)
+    raw_labels.check_variety(splits["train"], names, sampled=left > len(splits["train"]))
     digests["train"] = repeated_texts.digests(splits["train"])
     facts = {
         **data_report.report(splits, digests, names),

@@ -4,9 +4,9 @@ import contextlib
 import logging
 from pathlib import Path
 
-from stages import command, hardware, identity, lookup, metrics, processes, splits, tasks
+from stages import command, contradictions, hardware, identity, lookup, metrics, processes, splits
 from stages.checkpoints import newest_whole, step_of
-from stages.errors import ParamsError, StoppedError
+from stages.errors import StoppedError
 from stages.params import Params, load_params
 from stages.training import finished
 
@@ -66,21 +66,11 @@ def identity_of(params: Params, encoded: Path, base: Path, *, seed: int, precisi
     )
 
 
-def check_stopping_metric(params: Params, encoded: Path) -> None:
-    """Import what the run looks up by name, so that its identity covers that, too.
-
-    Raises:
-        ParamsError: the early-stopping metric is not defined for these labels.
-    """
-    task: tasks.Task = lookup.find(tasks, params.task.type)
+def import_stopping_metric(params: Params) -> None:
+    """Import what the run looks up by name, so that its identity covers that, too."""
     stopping = params.train.early_stopping
     if stopping and stopping.metric != "eval_loss":
-        made = metrics.available(task.METRICS, len(splits.read_label_names(encoded)))
-        if stopping.metric not in made:
-            raise ParamsError(
-                f"train.early_stopping.metric: {stopping.metric} is not defined for these labels; "
-                f"there are eval_loss, {', '.join(made)}"
-            )
+        lookup.find(metrics, stopping.metric)
 
 
 def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: int) -> None:
@@ -88,7 +78,7 @@ def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: 
     import torch
 
     params = load_params()
-    check_stopping_metric(params, encoded)
+    import_stopping_metric(params)
     precision = hardware.resolve_precision(params.train.precision)
     name = identity_of(params, encoded, base, seed=seed, precision=precision)
     state = identity.state_root() / name
@@ -97,6 +87,7 @@ def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: 
             finished.remove_recorded(identity.state_root(), LOCK, own=state)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)
         if finished.log_of(state) is None:
+            contradictions.check_metrics(params, len(splits.read_label_names(encoded)))
             fit(encoded, base, state, params, seed=seed, precision=precision)
         if processes.is_main():
             log_history = finished.log_of(state)

@@ -120,17 +120,18 @@ def check_known(splits: Mapping[str, RawRows], task: Task, names: list[str], *, 
                 ) from None
 
 
-def check_variety(train: RawRows, names: list[str]) -> None:
-    """There is something to tell apart; a name that no row of train has is warned of.
+def check_variety(train: RawRows, names: list[str], *, sampled: bool) -> None:
+    """There is something to tell apart; a name that no row of train, or of what was sampled of it, has is warned of.
 
     Raises:
         DataError: all rows of train have the same label.
     """
     seen = counts(train)
     if len(seen) < 2:
+        remedy = "raise prepare.max_rows, which made it a sample" if sampled else "add rows with other labels"
         raise DataError(
             f"train: all of its {len(train)} rows have the label {next(iter(seen))!r}, so that there is nothing to "
-            f"tell apart; add rows with other labels"
+            f"tell apart; {remedy}"
         )
     if unseen := [name for name in names if name not in seen]:
         log.warning("train has no row with the label %s: a model can't learn it", _some(unseen))

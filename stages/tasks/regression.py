@@ -19,10 +19,10 @@ METRICS = ("pearson", "spearman", "mse", "mae")
 
 
 def read_label(text: str) -> float:
-    """A finite decimal number."""
+    """A decimal number that float32, in which the loss is computed, can hold."""
     number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text!r} is not a finite number")
+    if not abs(number) <= np.finfo(np.float32).max:
+        raise ValueError(f"{text!r} is not a number that float32 can hold")
     return number
 
 

@@ -38,7 +38,7 @@ METRICS = (
 def read_label(text: str) -> str:
     """The label is the text itself: `007` stays `007`."""
     if text == "-1":
-        raise ValueError("-1 marks a row without a label")
+        raise ValueError("-1 marks a row without a label (where it is a class, write it as a word)")
     return text
 
 

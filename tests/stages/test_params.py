@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from stages.errors import ParamsError
 from stages.params import Params, load_params
@@ -242,6 +243,10 @@ def refusal(tree, folder):
     path = Path(folder) / "params.yaml"
     YAML(typ="safe").dump(tree, path)
     try:
+        YAML(typ="safe").load(path)
+    except YAMLError:
+        reject()  # ruamel can't read all that it writes: of {":0": null}, {:0: null}
+    try:
         load_params(path)
     except ParamsError as error:
         message = str(error)
@@ -279,6 +284,7 @@ def test_any_key_that_is_added_is_named(tmp_path, place, name, value):
 @example(place=("data", "encoding"), value="\x00")
 @example(place=("model", "name"), value="\x00")
 @example(place=("seeds",), value=[[1], [1]])
+@example(place=("task",), value={":0": None})
 def test_any_value_is_taken_or_named_and_never_another_exception(tmp_path, place, value):
     message = refusal(mutated(place, lambda section, key: section.update({key: value})), tmp_path)
     if message is not None:

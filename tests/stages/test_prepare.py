@@ -215,7 +215,7 @@ def test_the_labels_of_a_regression_are_numbers(here):
     assert set(report["splits"]["train"]["labels"]) == {"min", "mean", "max", "standard_deviation"}
 
 
-@pytest.mark.parametrize("label", ["high", "nan", "1e999"])
+@pytest.mark.parametrize("label", ["high", "nan", "1e999", "-1e39"])
 def test_what_is_no_number_is_refused_in_a_regression(here, label):
     raw = tiny.write_csv(here / "rows.csv", changed(tiny.rows(60), 4, score=label))
     message = refused(here, raw, **REGRESSION)
@@ -263,6 +263,7 @@ def test_rows_marked_as_unlabelled_are_refused_where_labels_are_learned_or_score
     assert (
         f"{split}: {count} of {count} rows have a label that can't be read: -1 marks a row without a label" in message
     )
+    assert "where it is a class, write it as a word" in message
     assert f"{split}.csv:2, {split}.csv:3" in message
     assert f"and {count - 10} more" in message
 
@@ -305,6 +306,35 @@ def test_a_label_that_is_not_among_those_given_is_named(here):
 def test_one_class_only_is_refused(here):
     raw = tiny.write_csv(here / "rows.csv", [{**row, "label": "spam"} for row in tiny.rows(40)])
     assert "all of its 28 rows have the label 'spam'" in refused(here, raw)
+
+
+def test_a_sample_of_one_class_only_is_refused_by_the_knob_that_makes_it(here):
+    raw = tiny.write_csv(here / "rows.csv", tiny.rows(40))
+    assert "raise prepare.max_rows" in refused(here, raw, **{"prepare.max_rows": 1})
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "named"),
+    [
+        ("select_best.metric", "f1_binary", "select_best.metric"),
+        (
+            "train.early_stopping",
+            {"metric": "f1_binary", "patience": 1, "min_delta": 0.0},
+            "train.early_stopping.metric",
+        ),
+    ],
+)
+def test_a_metric_that_is_not_defined_for_so_many_labels_is_refused_before_anything_is_made_of_them(
+    here, place, value, named
+):
+    """Case 23: three labels, a metric for two."""
+    raw = tiny.write_csv(here / "rows.csv", tiny.rows(60))
+    message = refused(here, raw, error=ParamsError, **{place: value})
+    assert message.startswith(f"{named}: f1_binary is not defined for these labels; there are ")
+    assert ("eval_loss" in message) is (place == "train.early_stopping")
+    assert "f1_macro, accuracy" in message
+    two = tiny.write_csv(here / "two.csv", tiny.rows(60, labels=("billing", "refund")))
+    assert run(here, two, **{place: value})
 
 
 def test_a_label_column_of_null_is_refused(here):

@@ -239,12 +239,25 @@ def test_training_stops_early_where_evaluations_bring_nothing_better(workspace):
     assert workspace.history()[-1]["eval_accuracy"]
 
 
-def test_a_metric_that_these_labels_do_not_have_is_refused_before_the_first_step(workspace):
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        (
+            {"train.early_stopping": {"metric": "f1_binary", "patience": 1, "min_delta": 0.0}},
+            "f1_binary is not defined for these labels; there are eval_loss, f1_macro, accuracy",
+        ),
+        (
+            {"select_best.metric": "f1_binary"},
+            "f1_binary is not defined for these labels; there are f1_macro, accuracy",
+        ),
+    ],
+)
+def test_a_metric_that_these_labels_do_not_have_is_refused_before_the_first_step(workspace, knobs, message):
     """Case 23: three labels, a metric for two."""
-    workspace.params(**{"train.early_stopping": {"metric": "f1_binary", "patience": 1, "min_delta": 0.0}})
+    workspace.params(**knobs)
     result = workspace.run()
     assert result.returncode == ParamsError.exit_code
-    assert "f1_binary is not defined for these labels; there are eval_loss, f1_macro, accuracy" in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
