@@ -1,6 +1,7 @@
 """Rank zero and barriers: the only use of torch.distributed."""
 
 import os
+from datetime import timedelta
 from typing import Any
 
 
@@ -28,6 +29,23 @@ def forget_launcher() -> None:
     if world_size() == 1:
         for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
             os.environ.pop(name, None)
+
+
+def agreed(answer: bool) -> bool:
+    """Rank zero's answer, on every process, through the launcher's store: it may be asked for once, and before there is
+    a process group.
+
+    What a process reads from disk by itself, rank zero may be changing at that moment.
+    """
+    if world_size() == 1:
+        return answer
+    from torch.distributed import TCPStore
+
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = TCPStore(address, port, is_master=False, timeout=timedelta(minutes=30))
+    if is_main():
+        store.set("remint/answer", str(answer))
+    return bool(store.get("remint/answer") == b"True")
 
 
 def barrier() -> None:

@@ -86,7 +86,7 @@ def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: 
         if processes.is_main():
             finished.remove_recorded(identity.state_root(), LOCK, own=state)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)
-        if finished.log_of(state) is None:
+        if not processes.agreed(processes.is_main() and finished.log_of(state) is not None):
             contradictions.check_metrics(params, len(splits.read_label_names(encoded)))
             fit(encoded, base, state, params, seed=seed, precision=precision)
         if processes.is_main():

@@ -16,6 +16,7 @@ import pytest
 
 from stages import checkpoints, lookup, splits, tasks
 from stages.errors import ParamsError
+from stages.training import finished
 from tests import tiny
 
 ROOT = tiny.ROOT
@@ -227,6 +228,29 @@ def test_a_training_that_ended_is_not_done_again(workspace):
     before = workspace.digests()
     again = workspace.run()
     assert "step" not in again.stderr.replace("steps", "")
+    assert workspace.digests() == before
+
+
+SLOW_RANK_ZERO = """
+import os, time
+if os.environ.get("RANK") == "0":
+    from stages.training import finished
+    remove = finished.remove_recorded
+    finished.remove_recorded = lambda *a, **k: time.sleep(3) or remove(*a, **k)
+"""
+
+
+def test_all_processes_agree_on_whether_a_training_has_ended(workspace):
+    """Rank zero removes what is recorded, for a training that is run again by force, while the others look at it."""
+    workspace.params(**{"train.processes": 2, "train.num_train_epochs": 1.0})
+    assert workspace.run().returncode == 0
+    before = workspace.digests()
+    digest = finished.dvc_digest(workspace.folder / "models/checkpoints/13")
+    (workspace.folder / "dvc.lock").write_text(f"md5: {digest}")
+    (workspace.folder / "sitecustomize.py").write_text(SLOW_RANK_ZERO)
+    again = workspace.run(environment={"PYTHONPATH": f"{workspace.folder}:{ROOT}"})
+    assert again.returncode == 0, again.stderr
+    assert "starting at step 0" in again.stderr
     assert workspace.digests() == before
 
 
