@@ -4,7 +4,7 @@ import contextlib
 import logging
 from pathlib import Path
 
-from stages import command, contradictions, hardware, identity, lookup, metrics, processes, splits
+from stages import command, contradictions, hardware, identity, lifetime, lookup, metrics, processes, splits, tasks
 from stages.checkpoints import newest_whole, step_of
 from stages.errors import StoppedError
 from stages.params import Params, load_params
@@ -66,8 +66,9 @@ def identity_of(params: Params, encoded: Path, base: Path, *, seed: int, precisi
     )
 
 
-def import_stopping_metric(params: Params) -> None:
+def import_chosen(params: Params) -> None:
     """Import what the run looks up by name, so that its identity covers that, too."""
+    lookup.find(tasks, params.task.type)
     stopping = params.train.early_stopping
     if stopping and stopping.metric != "eval_loss":
         lookup.find(metrics, stopping.metric)
@@ -78,11 +79,12 @@ def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: 
     import torch
 
     params = load_params()
-    import_stopping_metric(params)
+    import_chosen(params)
     precision = hardware.resolve_precision(params.train.precision)
     name = identity_of(params, encoded, base, seed=seed, precision=precision)
     state = identity.state_root() / name
-    with identity.claimed(state) if processes.is_main() else contextlib.nullcontext():
+    patience = lifetime.GRACE_SECONDS + 5
+    with identity.claimed(state, patience_seconds=patience) if processes.is_main() else contextlib.nullcontext():
         if processes.is_main():
             finished.remove_recorded(identity.state_root(), LOCK, own=state)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)

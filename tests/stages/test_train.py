@@ -459,3 +459,16 @@ def test_a_training_killed_after_its_last_step_makes_no_further_one(workspace, t
     assert workspace.run(BREAK_BEFORE_MARK, environment=one_thread).returncode == 9
     assert workspace.run(environment=one_thread).returncode == 0
     assert workspace.digests() == undisturbed.digests()
+
+
+def test_the_identity_covers_the_code_of_the_chosen_task_and_of_the_early_stopping_metric(workspace):
+    """In a process of its own: what is imported by then is the code in use."""
+    workspace.params(**{"train.early_stopping": {"metric": "accuracy", "patience": 1, "min_delta": 0.0}})
+    script = """
+from stages import identity, train
+from stages.params import load_params
+train.import_chosen(load_params())
+print(*identity.code_in_use())
+"""
+    used = workspace.run(script).stdout.split()
+    assert {"tasks/single_label.py", "sequences.py", "metrics/accuracy.py"} <= set(used)
