@@ -79,6 +79,8 @@ def _message(error: ErrorDetails, place: Place, model: type[BaseModel]) -> str:
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         keys = ", ".join(_keys(place, model))
         return f"should be a section{' with the keys ' + keys if keys else ''}, not {shown(value)}"
+    if kind == "string_type" and isinstance(value, int | float):
+        return f'{message}, not {shown(value)}; write it in quotes: "{shown(value)}"'
     if kind == "value_error":
         return message.removeprefix("Value error, ")
     if kind == "literal_error" and isinstance(value, str):

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
 from stages import metrics, processes, scoring, tasks
-from stages.errors import MachineError, NotFiniteError
+from stages.errors import MachineError, NotFiniteError, ParamsError
 from stages.lifetime import StopRequest
 from stages.params import RuntimeParams, TrainParams
 from stages.training.sampling import EpochRows, GlobalBatches
@@ -27,7 +27,11 @@ BOOKKEEPING = ("row", "epoch", "length")
 def arguments(
     params: TrainParams, *, seed: int, precision: str, batches: GlobalBatches, state: Path, runtime: RuntimeParams
 ) -> TrainingArguments:
-    """The TrainingArguments for a run; what is not here is in train.arguments or at its default."""
+    """The TrainingArguments for a run; what is not here is in train.arguments or at its default.
+
+    Raises:
+        ParamsError: transformers refuses one of train.arguments on this machine.
+    """
     by_epoch = params.eval_strategy == "epoch"
     ours = {
         "output_dir": str(state / "resume"),
@@ -55,7 +59,10 @@ def arguments(
     }
     named = ("learning_rate", "num_train_epochs", "max_steps", "optim", "weight_decay", "lr_scheduler_type")
     shared = {name: getattr(params, name) for name in (*named, "warmup_steps", "max_grad_norm", "full_determinism")}
-    return TrainingArguments(**ours, **shared, **params.arguments)
+    try:
+        return TrainingArguments(**ours, **shared, **params.arguments)
+    except ValueError as error:  # of what depends on the machine: all else was checked with params.yaml
+        raise ParamsError(f"train.arguments: transformers refuses them here: {error}; leave that one out") from None
 
 
 class ExactTrainer(Trainer):  # type: ignore[misc]
