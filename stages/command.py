@@ -19,7 +19,10 @@ from stages import lifetime
 from stages.errors import RemintError
 
 _MACHINE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOMEM}
+_USER_ERRNOS = {errno.EISDIR, errno.ENOTDIR, errno.EEXIST}
+"""A folder where a file is meant, or a file where a folder is."""
 _REMEDIES = {
+    **dict.fromkeys(_USER_ERRNOS, "name another path, or move away what lies there"),
     errno.ENOSPC: "free some disk space and run the same command again",
     errno.EDQUOT: "free some of the disk quota and run the same command again",
     errno.ENOMEM: "free some memory and run the same command again",
@@ -73,8 +76,8 @@ def exit_code(error: BaseException) -> int | None:
     """The exit code of a foreseen error, or None for a bug (which keeps its traceback)."""
     if isinstance(error, RemintError):
         return error.exit_code
-    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
-        return 4
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS | _USER_ERRNOS:
+        return 2 if error.errno in _USER_ERRNOS else 4
     return 4 if isinstance(error, MemoryError) or is_of_full_disk(error) else None
 
 
@@ -82,9 +85,9 @@ def describe(error: BaseException) -> str:
     """One message: where, what was found, what to do."""
     if isinstance(error, RemintError):
         return str(error)
-    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS | _USER_ERRNOS:
         remedy = _REMEDIES.get(error.errno or 0, "see to the permissions of that path and run the same command again")
-        return f"{error.filename or 'the disk'}: {error.strerror}; {remedy}"
+        return f"{error.filename2 or error.filename or 'the disk'}: {error.strerror}; {remedy}"
     if isinstance(error, MemoryError):
         return f"the memory of this machine ran out ({error}); free some, or lower the batch size"
     if is_of_full_disk(error):

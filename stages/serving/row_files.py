@@ -81,7 +81,10 @@ def data_params(
             }
         )
     except ValidationError as error:
-        mistakes = [f"--{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
+        mistakes = [
+            f"--{'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}"
+            for found in error.errors()
+        ]
         raise UserError("; ".join(mistakes)) from None
 
 

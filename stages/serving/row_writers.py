@@ -111,7 +111,13 @@ SUFFIXES = {name: (f".{name}",) for name in _WRITERS}
 
 @contextmanager
 def writing(path: Path, columns: Sequence[str], file_format: str) -> Iterator[Write]:
-    """Open a file (or standard output) for rows with these columns; a file is in its place when the block has ended."""
+    """Open a file (or standard output) for rows with these columns; a file is in its place when the block has ended.
+
+    Raises:
+        DataError: `path` is a folder.
+    """
+    if path.is_dir():
+        raise DataError(f"{path}: it is a folder; name a file to write")
     if path == STANDARD:
         try:
             with _WRITERS[file_format](sys.stdout.buffer, columns) as write:

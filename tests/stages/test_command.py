@@ -32,11 +32,13 @@ command.run(main)
         ("raise StoppedError('stopped at step 7')", 5, "error: stopped at step 7\n"),
         ("raise OSError(errno.ENOSPC, 'No space left on device', 'models/base')", 4, "error: models/base: No space"),
         ("raise PermissionError(errno.EACCES, 'Permission denied', 'models')", 4, "see to the permissions"),
+        ("Path('models').touch(); Path('models/best').mkdir()", 2, "error: models/best: Not a directory; name another"),
+        ("Path('a').mkdir(); Path('b').touch(); Path('b').replace('a')", 2, "error: a: Is a directory; name another"),
         ("raise MemoryError('20 GB')", 4, "lower the batch size"),
     ],
 )
-def test_a_foreseen_error_is_one_message_and_its_exit_code(body, code, message):
-    result = run(body, "out")
+def test_a_foreseen_error_is_one_message_and_its_exit_code(tmp_path, body, code, message):
+    result = run(body, "out", directory=tmp_path)
     assert result.returncode == code
     assert message in result.stderr
     assert "Traceback" not in result.stderr

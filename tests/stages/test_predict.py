@@ -223,7 +223,10 @@ def test_what_is_not_there_is_named(exported: Path, tmp_path: Path) -> None:
         predict.main(exported, rows, tmp_path / "out.xlsx")
     with pytest.raises(UserError, match="--format: there is no format 'xml'; there are csv"):
         predict.main(exported, rows, tmp_path / "out.csv", input_format="xml")
-    with pytest.raises(UserError, match="--encoding: "):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match=r"folder\.csv: it is a folder; name a file to write"):
+        predict.main(exported, rows, tmp_path / "folder.csv")
+    with pytest.raises(UserError, match="--encoding: Python knows no encoding utf-99"):
         predict.main(exported, rows, tmp_path / "out.csv", encoding="utf-99")
 
 
