@@ -117,14 +117,17 @@ def close(histories, columns=("loss", "grad_norm")):
         assert len(other) == len(first)
         for row, expected in zip(other, first, strict=True):
             assert [float(row[c]) for c in columns] == pytest.approx([float(expected[c]) for c in columns], rel=1e-5)
-        assert float(other[-1]["eval_loss"]) == pytest.approx(float(first[-1]["eval_loss"]), rel=1e-5)
+        evaluated = {name: float(value) for name, value in first[-1].items() if name.startswith("eval_")}
+        assert len(evaluated) == 2
+        assert {name: float(other[-1][name]) for name in evaluated} == pytest.approx(evaluated, rel=1e-5)
 
 
 def test_losses_and_gradients_do_not_depend_on_how_the_global_batch_is_cut(tmp_path, task_and_rows, base):
-    """Case 28, with rows of unequal length, a last batch of one row, and two ranks."""
+    """Cases 27 and 28: rows of unequal length, a last batch of one row, 13 rows to evaluate, and two ranks."""
     task_type, rows = task_and_rows
     metric = {"single_label": "f1_macro", "regression": "mse"}[task_type]
     smoothing = {"single_label": 0.1, "regression": 0.0}[task_type]
+    watched = {"single_label": "log_loss", "regression": "mse"}[task_type]
     histories = []
     for cut in ({}, {"train.max_rows_per_device": 2}, {"train.processes": 2}):
         workspace = Workspace(tmp_path / str(len(histories)), rows, base)
@@ -134,6 +137,7 @@ def test_losses_and_gradients_do_not_depend_on_how_the_global_batch_is_cut(tmp_p
                 "select_best.metric": metric,
                 "train.num_train_epochs": 1.0,
                 "train.label_smoothing_factor": smoothing,
+                "train.early_stopping": {"metric": watched, "patience": 9, "min_delta": 0.0},
                 **cut,
             }
         )
