@@ -89,7 +89,7 @@ data.columns.id: null
 data.columns.extra: []
 data.quoting: none
 prepare.split_by: random
-train.num_train_epochs: 4.0
+train.num_train_epochs: 3.0
 select_best.metric: pearson
 test.slices: []
 """,
@@ -110,7 +110,7 @@ data.columns.extra: []
 encode.max_length: 64
 train.batch_size: 32
 train.learning_rate: 2.0e-4
-train.num_train_epochs: 6.0
+train.num_train_epochs: 4.0
 select_best.metric: accuracy
 test.slices: []
 """,
@@ -130,7 +130,7 @@ data.labels: [ham, spam]
 data.quoting: none
 data.names: [label, text]
 train.batch_size: 32
-train.num_train_epochs: 4.0
+train.num_train_epochs: 3.0
 select_best.metric: f1_binary
 test.slices: []
 export.max_metric_drop: 0.02
