@@ -1,7 +1,6 @@
 """Look at all that a run needs, and run nothing: versions, data, model, device, memory, disk."""
 
 import itertools
-import json
 import os
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +14,7 @@ from stages import command, hardware, identity, lookup, needs, sources
 from stages.data import raw_check, raw_files, splitting
 from stages.errors import EnvironmentMismatchError, MachineError, ParamsError, RemintError, UserError
 from stages.fetch_model import checked_files
-from stages.model import model_files, model_source
+from stages.model import base_model, model_files, model_source
 from stages.params import Params, load_params
 
 LOCK = Path("requirements/stages.txt")
@@ -77,7 +76,7 @@ def local_model(params: Params) -> Model | None:
         return None
     source = model_source.find(params.model)
     files = checked_files(source, params.model)
-    config = json.loads((source.folder / model_files.CONFIG).read_text(encoding="utf-8"))
+    config = base_model.read_json(source.folder / model_files.CONFIG, name=name)
     return Model(needs.parameters(file for file in files if file.suffix == ".safetensors"), config)
 
 

@@ -69,7 +69,7 @@ def memory(params: "Params", *, parameters: int, config: Mapping[str, Any], prec
     rows = min(train.max_rows_per_device or train.batch_size, train.batch_size // train.processes)
     tokens = rows * params.encode.max_length
     width, heads, layers = (
-        int(next((config[name] for name in names if name in config), 0))
+        next((config[name] for name in names if isinstance(config.get(name), int)), 0)
         for names in (
             ("hidden_size", "dim", "n_embd", "d_model"),
             ("num_attention_heads", "n_heads", "n_head", "num_heads"),

@@ -45,7 +45,7 @@ def load_config(folder: Path, *, name: str, trust_remote_code: bool) -> Any:
     import transformers
 
     known = transformers.CONFIG_MAPPING
-    raw = _read_json(folder / "config.json", name=name)
+    raw = read_json(folder / "config.json", name=name)
     _check_code(raw, folder, name=name, trust_remote_code=trust_remote_code)
     model_type = raw.get("model_type")
     if model_type is None:
@@ -176,7 +176,7 @@ def takes_token_types(config: Any, task: tasks.Task) -> bool:
 def _check_code(raw: dict[str, Any], folder: Path, *, name: str, trust_remote_code: bool) -> None:
     """A model that asks for code of its own gets it only where that is trusted, and only from its own files."""
     tokenizer = folder / "tokenizer_config.json"
-    maps = [raw.get("auto_map")] + ([_read_json(tokenizer, name=name).get("auto_map")] if tokenizer.is_file() else [])
+    maps = [raw.get("auto_map")] + ([read_json(tokenizer, name=name).get("auto_map")] if tokenizer.is_file() else [])
     classes = [value for auto_map in maps if auto_map for value in _flat(auto_map)]
     if classes and not trust_remote_code:
         raise ModelError(
@@ -197,7 +197,12 @@ def _flat(auto_map: Any) -> list[str]:
     return [name for value in values for name in (value if isinstance(value, list) else [value]) if name]
 
 
-def _read_json(file: Path, *, name: str) -> dict[str, Any]:
+def read_json(file: Path, *, name: str) -> dict[str, Any]:
+    """The object in one of a model's JSON files.
+
+    Raises:
+        ModelError: there is none in it.
+    """
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

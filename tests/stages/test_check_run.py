@@ -1,5 +1,6 @@
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 
@@ -102,6 +103,15 @@ def test_a_model_folder_without_a_config_is_named(project, model, tmp_path):
         check_run.local_model(describe(project, model, **{"model.name": "./nowhere"}))
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "\xff"])
+def test_a_config_that_is_not_readable_is_named(project, model, tmp_path, text):
+    broken = shutil.copytree(model, tmp_path / "broken")
+    (broken / "config.json").write_text(text, encoding="latin-1")
+    params = describe(project, broken)
+    with pytest.raises(ModelError, match=r"broken: config\.json .*get it again"):
+        check_run.local_model(params)
+
+
 def test_a_model_of_the_hub_is_not_asked_for(project, model):
     params = describe(project, model, **{"model.name": "owner/name", "model.sha256": None, "model.revision": "main"})
     assert check_run.local_model(params) is None
@@ -170,6 +180,8 @@ def test_memory_grows_by_parameters_rows_and_length(project, model):
     assert takes() - takes(parameters=0) == 16 * 22_000_000
     assert takes(**{"train.optim": "sgd"}) < takes()
     assert takes() < GIB
+    config = {**config, "hidden_size": None}
+    assert takes(parameters=1) - takes(parameters=0) == 16
 
 
 def test_rows_to_train_on_are_estimated_from_a_sample(project, model, monkeypatch):
