@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stages import command, lookup, sources
-from stages.errors import DataError
+from stages.errors import DataError, UserError
 from stages.serving import exported_model, row_files, row_writers
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,16 @@ def check_columns(place: str, there: Sequence[str], wanted: Mapping[str, str], a
         )
 
 
+def check_apart(rows: Path, out: Path) -> None:
+    """The rows that are read are not the file that is written.
+
+    Raises:
+        UserError: they are.
+    """
+    if rows.exists() and out.exists() and rows.samefile(out):
+        raise UserError(f"{out}: it is the file of the rows themselves, which predict would replace; name another")
+
+
 def main(
     exported: Path,
     rows: Path,
@@ -74,6 +84,7 @@ def main(
 
     The columns stay as they are, all of them text; the task's are added: the prediction, and each label's probability.
     """
+    check_apart(rows, out)
     read_as = row_files.format_of(rows, input_format, row_files.source_suffixes(), option="--format")
     write_as = row_files.format_of(out, output_format, row_writers.SUFFIXES, option="--output-format")
     wanted, predict = exported_model.load(exported, int8=int8, threads=threads, batch_size=batch_size)

@@ -230,6 +230,16 @@ def test_what_is_not_there_is_named(exported: Path, tmp_path: Path) -> None:
         predict.main(exported, rows, tmp_path / "out.csv", encoding="utf-99")
 
 
+def test_the_rows_themselves_are_not_replaced(exported: Path, tmp_path: Path) -> None:
+    rows = write(tmp_path / "rows.csv", TABLE)
+    (tmp_path / "link.csv").symlink_to(rows)
+    before = rows.read_bytes()
+    for out in (rows, tmp_path / "link.csv"):
+        with pytest.raises(UserError, match="it is the file of the rows themselves"):
+            predict.main(exported, rows, out)
+    assert rows.read_bytes() == before
+
+
 def test_other_encodings_and_delimiters_are_read(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes("text;note\nmy card;é\n".encode("latin-1"))
     predict.main(exported, tmp_path / "rows.csv", tmp_path / "out.csv", encoding="latin-1", delimiter=";")
