@@ -21,13 +21,16 @@ from typing import IO, Any
 
 import platformdirs
 
-from stages import checkpoints
+from stages import checkpoints, outputs
 from stages.code_files import NOT_DECIDING
 from stages.errors import MachineError
 
 log = logging.getLogger(__name__)
 
 STAGES = Path(__file__).resolve().parent
+
+FACTS = "facts.json"
+"""In a state folder: what the folder's name is the digest of, for who looks for a run or clears up."""
 
 LIBRARIES = ("torch", "transformers", "accelerate", "tokenizers", "datasets", "numpy", "safetensors")
 
@@ -61,6 +64,11 @@ def digest(facts: Mapping[str, Any]) -> str:
     """The identity: a short digest of facts that JSON can hold, the same in whatever order they are given."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def record(state: Path, facts: Mapping[str, Any]) -> None:
+    """Write down, in a run's state folder, what decides its bytes."""
+    outputs.write_json(state / FACTS, facts)
 
 
 def _lock(file: IO[str]) -> bool:

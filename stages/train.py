@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from pathlib import Path
+from typing import Any
 
 from stages import command, contradictions, hardware, identity, lifetime, lookup, metrics, processes, splits, tasks
 from stages.checkpoints import newest_whole, step_of
@@ -51,19 +52,17 @@ def resume_point(state: Path) -> str | None:
     return str(found) if found else None
 
 
-def identity_of(params: Params, encoded: Path, base: Path, *, seed: int, precision: str) -> str:
-    """The digest of all that decides the bytes of this run."""
+def deciding(params: Params, encoded: Path, base: Path, *, seed: int, precision: str) -> dict[str, Any]:
+    """All that decides the bytes of this run; its digest is the run's identity."""
     from stages.training import assembly  # first: the code in use is what is imported by now
 
-    return identity.digest(
-        {
-            **assembly.facts_of(params, seed=seed, precision=precision),
-            "inputs": {"encoded": identity.digests(encoded), "base": identity.digests(base)},
-            "code": identity.code_in_use(),
-            "versions": identity.versions(),
-            "hardware": hardware.kind(),
-        }
-    )
+    return {
+        **assembly.facts_of(params, seed=seed, precision=precision),
+        "inputs": {"encoded": identity.digests(encoded), "base": identity.digests(base)},
+        "code": identity.code_in_use(),
+        "versions": identity.versions(),
+        "hardware": hardware.kind(),
+    }
 
 
 def import_chosen(params: Params) -> None:
@@ -81,11 +80,13 @@ def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: 
     params = load_params()
     import_chosen(params)
     precision = hardware.resolve_precision(params.train.precision)
-    name = identity_of(params, encoded, base, seed=seed, precision=precision)
+    facts = deciding(params, encoded, base, seed=seed, precision=precision)
+    name = identity.digest(facts)
     state = identity.state_root() / name
     patience = lifetime.GRACE_SECONDS + 5
     with identity.claimed(state, patience_seconds=patience) if processes.is_main() else contextlib.nullcontext():
         if processes.is_main():
+            identity.record(state, facts)
             finished.remove_recorded(identity.state_root(), LOCK, own=state)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)
         if not processes.agreed(processes.is_main() and finished.log_of(state) is not None):

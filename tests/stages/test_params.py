@@ -270,7 +270,7 @@ def test_any_key_that_is_dropped_is_named(tmp_path, place):
 
 
 @FOLDER
-@given(place=st.sampled_from(PLACES), name=st.from_regex(r"[a-z_]{1,12}\Z"), value=ANY)
+@given(place=st.sampled_from(PLACES), name=st.from_regex(r"[a-z_]{1,12}", fullmatch=True), value=ANY)
 def test_any_key_that_is_added_is_named(tmp_path, place, name, value):
     if (*place[:-1], name) in PLACES:
         return
