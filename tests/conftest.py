@@ -10,4 +10,6 @@ os.environ.update(
     DO_NOT_TRACK="1",
     PREFECT_SERVER_ANALYTICS_ENABLED="false",
     TOKENIZERS_PARALLELISM="false",
+    # Several test files run at once: more threads would only wait for each other.
+    OMP_NUM_THREADS="1",
 )
