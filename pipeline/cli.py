@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -61,6 +61,49 @@ def summary() -> None:
     test, selection = room.read(paths["test_metrics"]), room.read(paths["selection"])
     parity = room.read(paths["exported"] / "parity.json")
     print("\n".join(room.lines(test, selection, parity, paths["exported"])))
+
+
+@app.command()
+def verify(
+    commit: Annotated[str, typer.Option(help="A commit, branch or tag.")] = "HEAD",
+    stage: Annotated[str | None, typer.Option(help="This stage alone, and what its inputs lack.")] = None,
+    json_file: Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write JSON; - prints it.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the temporary clone where it is.")] = False,
+) -> None:
+    """Run a commit anew in a temporary clone, and compare every output with its dvc.lock.
+
+    With this environment, no cache and no state. Exit 0: all that was compared is equal; 3: something differs.
+    """
+    from pipeline import verify as room
+    from pipeline import verify_report
+
+    checkout.require(Path.cwd())
+    report, error = room.verify(Path.cwd(), commit, stage=stage, keep=keep)
+    text = "\n".join(verify_report.lines(report, alone=stage is not None))
+    print(text, file=sys.stderr if json_file == "-" else sys.stdout)
+    if json_file == "-":
+        print(verify_report.as_json(report), end="")
+    elif json_file is not None:
+        Path(json_file).write_text(verify_report.as_json(report), encoding="utf-8")
+    room.refuse(report, error)
+
+
+@app.command()
+def clean(
+    older_than: Annotated[float, typer.Option(metavar="DAYS", help="Only what has not changed for so long.")] = 0.0,
+    keep_unfinished: Annotated[
+        bool, typer.Option("--keep-unfinished", help="Leave what a training could go on from.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+) -> None:
+    """List what trainings and killed runs have left; remove it when told to.
+
+    Unfinished and ended trainings in the state folder, and .*.partial of this checkout. Nothing else is touched.
+    """
+    from pipeline import clean as room
+
+    checkout.require(Path.cwd())
+    room.clean(Path.cwd(), older_than_days=older_than, keep_unfinished=keep_unfinished, yes=yes)
 
 
 @app.command()

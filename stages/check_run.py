@@ -3,14 +3,10 @@
 import itertools
 import os
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from packaging.requirements import Requirement
-from packaging.version import Version
-
-from stages import command, hardware, identity, lookup, needs, sources
+from stages import command, hardware, identity, lookup, needs, sources, versions
 from stages.data import raw_check, raw_files, splitting
 from stages.errors import EnvironmentMismatchError, MachineError, ParamsError, RemintError, UserError
 from stages.fetch_model import checked_files
@@ -40,20 +36,15 @@ def check_versions(lock: Path) -> list[str]:
     Raises:
         EnvironmentMismatchError: it is not; the message has a line for each package.
     """
-    lines = [line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines()]
-    wanted = [Requirement(line) for line in lines if line and not line.startswith("-")]
-    wanted = [one for one in wanted if one.marker is None or one.marker.evaluate()]
-    wrong = []
-    for one in wanted:
-        try:
-            found = version(one.name)
-        except PackageNotFoundError:
-            found = ""
-        if not found or not one.specifier.contains(Version(found).public, prereleases=True):
-            wrong.append(f"{one.name}: {found or 'none'} installed, {lock} says {one.specifier}; run make install")
-    if wrong:
-        raise EnvironmentMismatchError("\n".join(wrong))
-    return [f"versions: {len(wanted)} packages are as {lock} says"]
+    text = lock.read_text(encoding="utf-8")
+    if wrong := versions.deviations(text):
+        raise EnvironmentMismatchError(
+            "\n".join(
+                f"{one.package}: {one.found or 'none'} installed, {lock} says {one.wanted}; run make install"
+                for one in wrong
+            )
+        )
+    return [f"versions: {len(versions.wanted(text))} packages are as {lock} says"]
 
 
 def check_data(params: Params) -> list[str]:

@@ -103,6 +103,11 @@ def claimed(state: Path, *, patience_seconds: float = 0.0) -> Iterator[None]:
                 log.info("process %s is at this very training: waiting for its end", holder)
                 told = True
             time.sleep(0.2)
+        if not os.fstat(lock.fileno()).st_nlink:
+            # Whoever held it has removed the folder (remint clean): another process would lock another file.
+            with claimed(state, patience_seconds=patience_seconds):
+                yield
+            return
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()

@@ -120,9 +120,10 @@ TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf
 REMINT = {command.name or command.callback.__name__ for command in app.registered_commands}
 
 
-def options_of_predict():
+def options_of(command):
+    function = next((one.callback for one in app.registered_commands if one.callback.__name__ == command), None)
     alone = typer.Typer(add_completion=False)
-    alone.command()(predict.main)
+    alone.command()(predict.main if command == "predict" else function or (lambda: None))
     return {option for parameter in typer.main.get_command(alone).params for option in parameter.opts} | {"--help"}
 
 
@@ -131,7 +132,7 @@ def wrong_in_make(words):
 
 
 def wrong_in_remint(words):
-    known = {*REMINT, *(options_of_predict() if words[0] == "predict" else ())}
+    known = {*REMINT, *options_of(words[0])}
     return [word for word in words if word not in known and (word == words[0] or word.startswith("--"))]
 
 
@@ -243,6 +244,7 @@ def test_a_path_that_does_not_exist_is_noticed(path):
         ("make tests", "tests"),
         ("mkdir -p logs && remint predicts models/exported rows.csv out.csv", "predicts"),
         ("remint predict models/exported - - --int4", "--int4"),
+        ("remint verify --comit v12", "--comit"),
         ("dvc exp runs", "exp runs"),
         ("dvc repro --forced", "repro --forced"),
         ("dvc repro trian@13 2>&1 | tee logs/run.txt", "trian"),

@@ -59,7 +59,7 @@ def checkout(tmp_path):
 def test_help_lists_the_commands():
     ran = remint("--help", cwd=tiny.ROOT)
     assert ran.returncode == 0
-    for command in ("check", "predict", "summary", "version"):
+    for command in ("check", "predict", "summary", "verify", "clean", "version"):
         assert f"\n  {command} " in ran.stdout
 
 
@@ -69,14 +69,14 @@ def test_an_unknown_command_is_the_users_mistake(tmp_path):
     assert "predict" in ran.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "summary"])
+@pytest.mark.parametrize("command", ["check", "summary", "verify", "clean"])
 def test_a_command_of_another_checkout_refuses_to_run(checkout, command):
     ran = remint(command, cwd=checkout)
     assert ran.returncode == 2
     assert f"error: {checkout}: this `remint` is of another checkout, {tiny.ROOT}" in ran.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "summary"])
+@pytest.mark.parametrize("command", ["check", "summary", "verify", "clean"])
 def test_a_command_outside_of_a_checkout_says_where_to_run_it(tmp_path, command):
     ran = remint(command, cwd=tmp_path)
     assert ran.returncode == 2

@@ -3,10 +3,11 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
-from stages import check_run, needs
+from stages import check_run, needs, versions
 from stages.errors import EnvironmentMismatchError, MachineError, ModelError
 from stages.params import load_params
 from tests import tiny
@@ -24,7 +25,7 @@ def project(tmp_path, monkeypatch, model):
     """A folder with params, raw data and a lock file that are as they should be."""
     tiny.write_csv(tmp_path / "data/raw/tickets.csv", tiny.rows(40))
     (tmp_path / "requirements").mkdir()
-    (tmp_path / "requirements/stages.txt").write_text(f"numpy=={check_run.version('numpy')}\n")
+    (tmp_path / "requirements/stages.txt").write_text(f"numpy=={version('numpy')}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REMINT_STATE", str(tmp_path / "state"))
     describe(tmp_path, model)
@@ -68,7 +69,7 @@ def test_all_that_is_wrong_is_named_at_once(project, model):
     describe(project, model, **{"model.sha256": "0" * 64, "data.columns.label": "lable"})
     code, _, err = run(project)
     assert code == 2
-    assert f"numpy: {check_run.version('numpy')} installed, requirements/stages.txt says ==0.1" in err
+    assert f"numpy: {version('numpy')} installed, requirements/stages.txt says ==0.1" in err
     assert "no-such-package-at-all: none installed" in err
     assert "lable" in err
     assert "channel" in err
@@ -85,7 +86,7 @@ def test_a_mistake_in_params_is_named(project, model):
 
 def test_versions_are_compared_without_the_local_part_and_only_where_a_marker_applies(tmp_path, monkeypatch):
     installed = {"torch": "2.13.0+cpu", "numpy": "2.4.6"}
-    monkeypatch.setattr(check_run, "version", installed.__getitem__)
+    monkeypatch.setattr(versions, "version", installed.__getitem__)
     lock = tmp_path / "stages.txt"
     lock.write_text("# made by make lock\ntorch==2.13.0\nnumpy==2.4.6  # why\nother==1; sys_platform == 'nowhere'\n")
     assert check_run.check_versions(lock) == [f"versions: 2 packages are as {lock} says"]

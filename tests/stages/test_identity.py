@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -61,3 +62,14 @@ def test_what_is_left_of_a_killed_run_is_waited_for(tmp_path, caplog):
         assert f"process {process.pid} is at this very training: waiting for its end" in caplog.text
         assert process.wait() == 0
     process.stdout.close()
+
+
+def test_a_state_that_its_holder_has_removed_is_claimed_anew(tmp_path):
+    holder = "import shutil, sys, time; from pathlib import Path; from stages import identity\n"
+    holder += "with identity.claimed(Path(sys.argv[1])):\n"
+    holder += "    print('held', flush=True); time.sleep(1); shutil.rmtree(sys.argv[1])"
+    command = [sys.executable, "-c", holder, str(tmp_path / "state")]
+    with subprocess.Popen(command, cwd=tiny.ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        with identity.claimed(tmp_path / "state", patience_seconds=30):
+            assert (tmp_path / "state/lock").read_text() == f"{os.getpid()}\n"
