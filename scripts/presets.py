@@ -76,6 +76,7 @@ Semantic Textual Similarity Benchmark as GLUE cuts it: how near two sentences ar
 5,749 pairs to train on, 1,500 for validation, 1,379 without scores.
 Licence of the data: mixed, by source (its LICENSE.txt): CC BY-SA in part, non-commercial in part.
 The data: train.tsv, dev.tsv and test.tsv of GLUE's STS-B in data/raw/glue_stsb, then dvc add data/raw/glue_stsb
+For test metrics, {train: train.tsv, test: dev.tsv}: test.tsv has no scores, and validation is cut from train then.
 """,
         knobs="""
 task.type: regression

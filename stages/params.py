@@ -74,7 +74,6 @@ class DataParams(Section):
     """Which file, relative to raw, is which split; null: raw is one file (or a folder of such files) to be split."""
 
     columns: ColumnsParams
-
     labels: Annotated[knobs.Names, Field(min_length=2)] | None
     """The label names in the order of their ids; null: those in train, sorted."""
 
@@ -157,6 +156,7 @@ class TrainParams(Section):
     eval_steps: knobs.Count | None
     early_stopping: EarlyStoppingParams | None
     logging_steps: knobs.Count
+    allow_resume_on_other_world: bool
     full_determinism: bool
     """Deterministic kernels only: slower on a GPU, and needed there for the same bits."""
 

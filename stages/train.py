@@ -9,7 +9,7 @@ from stages import command, contradictions, hardware, identity, lifetime, lookup
 from stages.checkpoints import newest_whole, step_of
 from stages.errors import StoppedError
 from stages.params import Params, load_params
-from stages.training import finished
+from stages.training import finished, other_world
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,9 @@ def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: 
             identity.record(state, facts)
             finished.remove_recorded(identity.state_root(), LOCK, own=state)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)
+            if finished.log_of(state) is None:
+                allowed = params.train.allow_resume_on_other_world
+                other_world.take_over(identity.state_root(), state, facts, allowed=allowed)
         if not processes.agreed(processes.is_main() and finished.log_of(state) is not None):
             contradictions.check_metrics(params, len(splits.read_label_names(encoded)))
             fit(encoded, base, state, params, seed=seed, precision=precision)

@@ -12,6 +12,7 @@ from stages.errors import ModelError
 from stages.lifetime import StopRequest
 from stages.model import base_model
 from stages.params import Params
+from stages.training import other_world
 from stages.training.sampling import GlobalBatches
 from stages.training.trainer import ExactTrainer, arguments
 from stages.training.training_state import KeepState, ShowProgress
@@ -86,7 +87,7 @@ def assemble(
         weights=state / "weights",
         base=base,
         batches=batches,
-        facts=facts_of(params, seed=seed, precision=precision),
+        facts={**facts_of(params, seed=seed, precision=precision), **other_world.facts_of(state)},
         early_stopping=stopping,
         greater_is_better=lookup.find(metrics, metric).greater_is_better if metric else False,
         stop=StopRequest(),

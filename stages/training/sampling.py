@@ -27,6 +27,14 @@ def epoch_order(lengths: Sequence[int], *, seed: int, epoch: int, batch_size: in
     return shuffled
 
 
+def draws(seed: int, epoch: int, row: int) -> np.random.Generator:
+    """A generator of that row's own in that epoch, for a collator that draws at random.
+
+    So what is drawn depends on no other row, process, worker or resumed step.
+    """
+    return np.random.default_rng([seed, epoch, row + 1])  # the filler's row is -1, and a seed is not negative
+
+
 def pieces(batch: Sequence[int], *, processes: int, rows_at_once: int) -> list[list[int]]:
     """Cut a global batch into an equal number of pieces for each process, of at most `rows_at_once` rows each.
 
@@ -103,7 +111,7 @@ class EpochRows(Dataset[dict[str, Any]]):  # type: ignore[misc]
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         epoch, row = (0, 0) if index == FILLER else divmod(index, len(self.rows))
-        item: dict[str, Any] = {**self.rows[row], "row": row, "epoch": epoch}
+        item: dict[str, Any] = {**self.rows[row], "row": FILLER if index == FILLER else row, "epoch": epoch}
         if index == FILLER:
             label = item["labels"]
             item["labels"] = [self.ignored_label] * len(label) if isinstance(label, list) else self.ignored_label

@@ -72,7 +72,8 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
             with outputs.folder(folder) as partial:
                 save_model(kwargs["model"], self.base, partial)
                 outputs.write_json(partial / "training.json", {**self.facts, "step": state.global_step})
-                checkpoints.complete(partial, step=state.global_step)
+                declared = {name: value for name, value in self.facts.items() if name == "resumed_on_other_world"}
+                checkpoints.complete(partial, step=state.global_step, **declared)
         control.should_training_stop |= self.is_done(state.log_history)
 
     def is_done(self, log_history: list[dict[str, Any]]) -> bool:
