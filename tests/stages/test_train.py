@@ -1,113 +1,26 @@
 """One process: in this process. Several: through stages.launch, as dvc.yaml does it."""
 
-import csv
 import json
 import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import psutil
-import pyarrow as pa
 import pytest
 
-from stages import checkpoints, lookup, splits, tasks
+from stages import checkpoints
 from stages.errors import ParamsError
 from stages.training import finished
 from tests import tiny
+from tests.training_runs import BREAK_AT_STEP_7, Workspace, descendants, encode, start, wait_for
 
 ROOT = tiny.ROOT
-TRAIN_ROWS, VALIDATION_ROWS = 33, 13
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    return tiny.model(tmp_path_factory.mktemp("base") / "model", dropout=0.0)
-
-
-@pytest.fixture(scope="module")
-def base_with_dropout(tmp_path_factory):
-    return tiny.model(tmp_path_factory.mktemp("base") / "model", dropout=0.1)
-
-
-def encode(folder: Path, base: Path, task_type: str) -> Path:
-    """33 rows to train on: with batches of 8, the last of an epoch has a single row."""
-    from transformers import AutoTokenizer
-
-    task: tasks.Task = lookup.find(tasks, task_type)
-    tokenizer = AutoTokenizer.from_pretrained(base)
-    rows = tiny.rows(TRAIN_ROWS + VALIDATION_ROWS)
-    labels = [task.read_label(row["score" if task_type == "regression" else "label"]) for row in rows]
-    names = task.label_names(labels, None)
-    folder.mkdir(parents=True)
-    for split, part in (("train", slice(TRAIN_ROWS)), ("validation", slice(TRAIN_ROWS, None))):
-        tokens = task.encode({"text": [row["text"] for row in rows[part]]}, tokenizer, max_length=32)
-        ids = task.label_ids(labels[part], names)
-        columns = {
-            "input_ids": pa.array(tokens["input_ids"], pa.list_(pa.int32())),
-            "token_type_ids": pa.array(tokens["token_type_ids"], pa.list_(pa.int8())),
-            "length": pa.array(tokens["length"], pa.int32()),
-            "labels": pa.array(ids, pa.int64() if names else pa.float32()),
-        }
-        splits.write_encoded(folder, split, pa.table(columns))
-    splits.write_label_names(folder, names)
-    return folder
 
 
 @pytest.fixture(scope="module", params=["single_label", "regression"])
 def task_and_rows(request, base, tmp_path_factory):
     return request.param, encode(tmp_path_factory.mktemp(request.param) / "encoded", base, request.param)
-
-
-@pytest.fixture(scope="module")
-def encoded(base, tmp_path_factory):
-    return encode(tmp_path_factory.mktemp("rows") / "encoded", base, "single_label")
-
-
-class Workspace:
-    """A folder with a params.yaml in which the train stage runs."""
-
-    def __init__(self, folder: Path, encoded: Path, base: Path) -> None:
-        self.folder, self.encoded, self.base = folder, encoded, base
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "raw.csv").touch()
-
-    def params(self, **overrides):
-        tiny.write_params(self.folder / "params.yaml", **{"data.raw": "raw.csv", **overrides})
-
-    def run(self, script: str | None = None, seed: int = 13, environment: dict[str, str] | None = None):
-        """Start the stage as dvc.yaml does (or through a script that breaks something first)."""
-        own = ["-c", script] if script else ["-m", "stages.launch", "stages.train"]
-        out = self.folder / "models/checkpoints" / str(seed)
-        history = self.folder / f"models/history/{seed}.csv"
-        arguments = [str(self.encoded), str(self.base), str(out), str(history), str(seed)]
-        ours = {"PYTHONPATH": str(ROOT), "REMINT_STATE": str(self.folder / "state"), **(environment or {})}
-        return subprocess.run(
-            [sys.executable, *own, *arguments],
-            cwd=self.folder,
-            env={**os.environ, **ours},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def history(self, seed: int = 13):
-        with (self.folder / f"models/history/{seed}.csv").open() as stream:
-            return list(csv.DictReader(stream))
-
-    def digests(self, seed: int = 13):
-        root = self.folder / "models"
-        return {
-            str(file.relative_to(root)): checkpoints.digest(file) for file in sorted(root.rglob("*")) if file.is_file()
-        }
-
-
-@pytest.fixture
-def workspace(tmp_path, encoded, base_with_dropout):
-    return Workspace(tmp_path, encoded, base_with_dropout)
 
 
 def close(histories, columns=("loss", "grad_norm")):
@@ -159,20 +72,6 @@ def test_each_evaluation_leaves_whole_weights_and_nothing_else(workspace):
     assert [path.name for path in out.parent.iterdir()] == ["13"]
     config = json.loads((out / "checkpoint-5/config.json").read_text())
     assert config["id2label"] == {"0": "billing", "1": "delivery", "2": "refund"}
-
-
-BREAK_AT_STEP_7 = """
-import sys
-from pathlib import Path
-from stages import train
-from stages.training import training_state
-def fail(self, args, state, control, **_):
-    if state.global_step == 7:
-        raise SystemExit(9)
-training_state.ShowProgress.on_step_end = fail
-*paths, seed = sys.argv[1:]
-train.main(*map(Path, paths), int(seed))
-"""
 
 
 def test_a_training_that_broke_off_goes_on_and_ends_in_the_same_bytes(workspace, tmp_path):
@@ -318,35 +217,6 @@ def test_weights_that_are_not_those_of_the_config_are_refused(base, encoded, tmp
     result = workspace.run()
     assert result.returncode == 2
     assert "its config.json and its safetensors are not of the same model" in result.stderr
-
-
-def start(workspace, **environment):
-    """The stage as a process that a signal can be sent to, in a group of its own; as dvc starts it."""
-    models = workspace.folder / "models"
-    out = [models / "checkpoints/13", models / "history/13.csv", "13"]
-    ours = {"PYTHONPATH": str(ROOT), "REMINT_STATE": str(workspace.folder / "state"), "DVC_STAGE": "train@13"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "stages.launch", "stages.train", workspace.encoded, workspace.base, *out],
-        cwd=workspace.folder,
-        env={**os.environ, **ours, **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def wait_for(line, process):
-    """Read what a process says up to a line; the text so far."""
-    said = ""
-    for text in process.stderr:
-        said += text
-        if line in text:
-            return said
-    raise AssertionError(said)
-
-
-def descendants(process):
-    return psutil.Process(process.pid).children(recursive=True)
 
 
 LONG = {"train.num_train_epochs": 400.0, "train.eval_strategy": "steps", "train.eval_steps": 40}
