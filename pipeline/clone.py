@@ -105,6 +105,7 @@ def of(checkout: Path, commit: str, *, keep: bool) -> Iterator[Clone]:
         top = Path(tempfile.mkdtemp(prefix="remint-verify-")).resolve()
         try:
             made = Clone(top, _environment(top))
+            (top / "tmp").mkdir()
             _fill(made, checkout, commit)
             yield made
         finally:
@@ -139,6 +140,7 @@ def _environment(top: Path) -> dict[str, str]:
         STATE: str(top / "state"),
         "DVC_SITE_CACHE_DIR": str(top / "dvc"),
         "DVC_NO_ANALYTICS": "1",
+        "TMPDIR": str(top / "tmp"),  # torch leaves folders there
     }
     # With these a stage of the clone would import the code of the checkout, or take itself for one of its run.
     dropped = {"PYTHONSAFEPATH", "DVC_ROOT", "DVC_STAGE"}
