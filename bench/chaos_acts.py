@@ -1,0 +1,234 @@
+"""What can happen to a run of the chaos bench: signals, torn files, disks that fail."""
+
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+from ruamel.yaml import YAML
+
+from bench import chaos_disk
+from bench.chaos_disk import Surroundings
+from bench.chaos_run import LIMIT_SECONDS, send
+from bench.chaos_strike import Act, MissedError, Strike, in_training
+from bench.chaos_workspace import EVAL_STEPS, SAVE_STEPS, STEPS, TRAIN
+from stages import checkpoints
+from tests.end_to_end.project import Project
+
+OUTPUT = "models/checkpoints/13"
+
+Files = Callable[[random.Random], tuple[int, str]]
+"""Draws a file of the state folder, and the step at which it is written."""
+
+
+def to_dvc(number: int) -> Act:
+    """A signal to dvc alone."""
+
+    def act(strike: Strike) -> None:
+        strike.run.process.send_signal(number)
+
+    return act
+
+
+def to_group(number: int) -> Act:
+    """A signal to the process group of the terminal: torchrun starts its ranks in groups of their own."""
+
+    def act(strike: Strike) -> None:
+        os.killpg(strike.run.process.pid, number)
+
+    return act
+
+
+def to_all(number: int) -> Act:
+    """A signal to every process of the run at once, as when a container is stopped."""
+
+    def act(strike: Strike) -> None:
+        for process in strike.run.members():
+            send(process, number)
+
+    return act
+
+
+def to_one_of(module: str, number: int) -> Act:
+    """A signal to one of the processes of a module."""
+
+    def act(strike: Strike) -> None:
+        processes = strike.processes(module)
+        chosen = strike.draw.randrange(len(processes))
+        strike.note = f"{chosen + 1} of {len(processes)}" if len(processes) > 1 else ""
+        send(processes[chosen], number)
+
+    return act
+
+
+def kill_stage(strike: Strike) -> None:
+    """SIGKILL to the process that dvc has started, whichever stage that is."""
+    children: list[psutil.Process] = []
+
+    def found() -> bool:
+        with contextlib.suppress(psutil.Error):
+            children[:] = psutil.Process(strike.run.process.pid).children()
+        return bool(children)
+
+    strike.reach(found)
+    strike.mark()
+    send(children[0], signal.SIGKILL)
+
+
+def stopped_for_a_while(choose: Callable[[Strike], list[psutil.Process]]) -> Act:
+    """SIGSTOP, some seconds of silence, SIGCONT."""
+
+    def act(strike: Strike) -> None:
+        seconds = strike.draw.uniform(2, 20)
+        strike.note = f"{seconds:.0f} s"
+        chosen = choose(strike)
+        for process in chosen:
+            send(process, signal.SIGSTOP)
+        strike.run.sleep(seconds)
+        for process in chosen:
+            send(process, signal.SIGCONT)
+
+    return act
+
+
+def everybody(strike: Strike) -> list[psutil.Process]:
+    """All processes of the run."""
+    return strike.run.members()
+
+
+def one_rank(strike: Strike) -> list[psutil.Process]:
+    """One process of the training."""
+    return [strike.draw.choice(strike.processes("stages.train"))]
+
+
+def damage(how: Callable[[Path], None]) -> Act:
+    """SIGKILL to all in training; then harm to one of the two files that were written last in the newest whole state.
+
+    Raises (when it strikes):
+        MissedError: there is none.
+    """
+
+    def act(strike: Strike) -> None:
+        in_training(strike, first_save=1)
+        strike.mark()
+        strike.run.kill()
+        resume = strike.run.state / strike.workspace.training.identity / "resume"
+        whole, _ = checkpoints.newest_whole(resume)
+        if whole is None:
+            raise MissedError("no state was whole yet")
+        files = sorted(whole.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        file = strike.draw.choice(files[-2:])
+        strike.note = f"{file.name} of step {checkpoints.step_of(whole)}"
+        how(file)
+
+    return act
+
+
+def truncate(file: Path) -> None:
+    """Half of a file is gone."""
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def zero(file: Path) -> None:
+    """A file of the same size that holds nothing, as some file systems leave after a loss of power."""
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def between_the_end_and_dvc_lock(strike: Strike) -> None:
+    """SIGKILL to all once the training is marked as finished, as its output appears, or a little later.
+
+    Raises:
+        MissedError: dvc.lock had the output already.
+    """
+    strike.note, after = strike.draw.choice([("marked as finished", 0.0), ("output there", 0.0), ("output there", 1.0)])
+    if strike.note == "output there":
+        strike.reach(lambda: (strike.project.root / OUTPUT).is_dir() and strike.run.ended_training())
+    else:
+        strike.reach(strike.run.ended_training)
+    strike.pause(strike.draw.uniform(0, after))
+    strike.mark()
+    strike.run.kill()
+    expected = strike.workspace.references[TRAIN][f"dvc.lock {TRAIN} outs {OUTPUT}"]
+    if recorded(strike.project, OUTPUT) == expected:
+        raise MissedError("dvc.lock had the output already")
+
+
+def recorded(project: Project, path: str) -> str | None:
+    """The md5 that dvc.lock holds of an output, if it does."""
+    lock = YAML(typ="safe").load(project.root / "dvc.lock")
+    outs = [out for stage in lock["stages"].values() for out in stage["outs"]]
+    return next((str(out["md5"]) for out in outs if out["path"] == path), None)
+
+
+def to_its_own_end(strike: Strike) -> None:
+    """Wait for the end that the surroundings bring about.
+
+    Raises:
+        MissedError: nothing came of them.
+    """
+    step, note = strike.step, strike.note
+    strike.run.wait_for(lambda: False, seconds=LIMIT_SECONDS)
+    strike.mark()
+    strike.note = note
+    if step:
+        strike.step = step
+    elif strike.run.seen:
+        strike.step = strike.run.seen[-1][1]
+    if strike.run.code() == 0:
+        raise MissedError("the run ended well: the fault did not strike")
+
+
+def at_call(calls: str, action: str, files: Files) -> Callable[[Strike], AbstractContextManager[Surroundings]]:
+    """Inject an action of strace into the system calls that touch one file of the state folder."""
+
+    @contextlib.contextmanager
+    def surround(strike: Strike) -> Iterator[Surroundings]:
+        step, name = files(strike.draw)
+        strike.step, strike.note = step, name
+        state = strike.project.home / "state" / strike.workspace.training.identity
+        yield chaos_disk.under_strace(strike.project, strike.folder / "bin", calls, state / name, action)
+
+    return surround
+
+
+def file_of_a_save(draw: random.Random) -> tuple[int, str]:
+    """A file of a state that resume needs, or of weights, as it is first written.
+
+    Not model.safetensors: it is written under a name that is drawn at random, and renamed.
+    """
+    step = draw.randrange(SAVE_STEPS, STEPS, SAVE_STEPS)
+    weights_step = draw.randrange(EVAL_STEPS, STEPS, EVAL_STEPS)
+    names = ("optimizer.pt", "scheduler.pt", "trainer_state.json", ".manifest.json.partial")
+    return draw.choice(
+        [
+            *((step, f"resume/checkpoint-{step}/{name}") for name in names),
+            (weights_step, f"weights/.checkpoint-{weights_step}.partial/.manifest.json.partial"),
+        ]
+    )
+
+
+def renamed_file(draw: random.Random) -> tuple[int, str]:
+    """What is renamed when it is whole: a model, a manifest, weights, the mark of a finished training."""
+    step = draw.randrange(SAVE_STEPS, STEPS, SAVE_STEPS)
+    weights_step = draw.randrange(EVAL_STEPS, STEPS, EVAL_STEPS)
+    return draw.choice(
+        [
+            (step, f"resume/checkpoint-{step}/model.safetensors"),
+            (step, f"resume/checkpoint-{step}/.manifest.json.partial"),
+            (weights_step, f"weights/.checkpoint-{weights_step}.partial"),
+            (STEPS, ".finished.json.partial"),
+        ]
+    )
+
+
+@contextlib.contextmanager
+def on_a_small_disk(strike: Strike) -> Iterator[Surroundings]:
+    """A state folder on a disk that holds less than a training leaves there, until it is made larger."""
+    size = int(strike.workspace.training.state_bytes * strike.draw.uniform(0.1, 0.8))
+    strike.note = f"{size // 1024} KiB"
+    with chaos_disk.small_disk(strike.project, size) as surroundings:
+        yield surroundings
