@@ -23,7 +23,7 @@ INT8_FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "amx_int8", "asimddp
 
 def sample(rows: "Dataset", collate: Callable[[list[Any]], Any], names: list[str]) -> dict[str, Any]:
     """Two rows to trace a model by, the longest and the shortest, with padding even where they are equally long."""
-    lengths = list(rows["length"])
+    lengths = splits.numbers(rows, "length").tolist()
     ends = [lengths.index(max(lengths)), lengths.index(min(lengths))]
     _, batch = next(scoring.batches(rows.select(ends), collate, batch_size=2))
     made = {name: batch[name] for name in names if name in batch}

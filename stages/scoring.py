@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stages import tasks
+from stages import splits, tasks
 from stages.model.base_model import trusts_remote_code
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def batches(
 
     Longest rows first (of equals in their order): little padding, and a batch that does not fit in memory is the first.
     """
-    order = np.argsort(-np.asarray(rows["length"], dtype=np.int64), kind="stable").tolist()
+    order = np.argsort(-splits.numbers(rows, "length").astype(np.int64), kind="stable").tolist()
     inputs = rows.remove_columns([name for name in ("length", "labels") if name in rows.column_names])
     for start in range(0, len(order), batch_size):
         indices = order[start : start + batch_size]
@@ -71,7 +71,7 @@ def place(
 
 def references(rows: "Dataset") -> NDArray[Any]:
     """The label ids (or numbers) of all rows, in the order of the split."""
-    return np.asarray(rows["labels"])
+    return splits.numbers(rows, "labels")
 
 
 def load_tokenizer(folder: Path) -> Any:

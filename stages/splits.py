@@ -7,10 +7,12 @@ converted, when it is read; and labels.json.
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from stages import outputs
 
@@ -69,3 +71,12 @@ def read_encoded(folder: Path, split: str) -> "Dataset":
     from datasets import Dataset
 
     return Dataset.from_file(str(folder / f"{split}.arrow"))
+
+
+def numbers(rows: "Dataset", column: str) -> NDArray[Any]:
+    """A column of numbers of read_encoded's rows, or of some of them, all at once: integers as stored, others float64.
+
+    `rows[column]` is read row by row: 400,000 lengths took 10 s as a list, and each look at one of them as long again.
+    """
+    found: NDArray[Any] = rows.select_columns(column).with_format("arrow")[:].column(column).to_numpy()
+    return found.astype(np.float64) if np.issubdtype(found.dtype, np.floating) else found

@@ -63,7 +63,7 @@ def cut_batches(params: Params, train_rows: Any, *, seed: int) -> GlobalBatches:
     """What this process takes of the global batches."""
     per_process = params.train.batch_size // processes.world_size()
     return GlobalBatches(
-        train_rows["length"],
+        splits.numbers(train_rows, "length").tolist(),
         seed=seed,
         batch_size=params.train.batch_size,
         rows_at_once=min(params.train.max_rows_per_device or per_process, per_process),

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
-from stages import metrics, processes, scoring, tasks
+from stages import metrics, processes, scoring, splits, tasks
 from stages.errors import MachineError, NotFiniteError, ParamsError
 from stages.lifetime import StopRequest
 from stages.params import RuntimeParams, TrainParams
@@ -177,7 +177,7 @@ class ExactTrainer(Trainer):  # type: ignore[misc]
         model, rows = self.model, self.eval_dataset
         was_training = model.training
         model.eval()
-        labels = torch.tensor(rows["labels"])
+        labels = torch.tensor(splits.numbers(rows, "labels").tolist())
         total, counted, parts = 0.0, 0, []
         batches = scoring.batches(rows, self.data_collator, batch_size=self.args.per_device_eval_batch_size)
         for number, (indices, batch) in enumerate(batches):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -85,3 +86,14 @@ def test_the_splits_that_are_present_are_listed_in_their_order(tmp_path: Path):
     splits.write_rows(tmp_path, "train", PREPARED)
     (tmp_path / "report.json").write_text("{}")
     assert splits.present(tmp_path) == ["train", "validation"]
+
+
+def test_a_column_of_numbers_is_read_at_once_also_of_some_rows(tmp_path):
+    lengths, scores = [5, 3, 9], [0.5, 0.1, 2.0]
+    table = pa.table({"length": pa.array(lengths, pa.int32()), "labels": pa.array(scores, pa.float32())})
+    splits.write_encoded(tmp_path, "train", table)
+    rows = splits.read_encoded(tmp_path, "train")
+    assert splits.numbers(rows, "length").tolist() == lengths
+    assert splits.numbers(rows.select([2, 0]), "length").tolist() == [9, 5]
+    assert splits.numbers(rows, "labels").dtype == np.float64
+    assert splits.numbers(rows, "labels").tolist() == [np.float32(score) for score in scores]
