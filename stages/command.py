@@ -1,5 +1,6 @@
 """Turn a stage's main function into a command: its Path parameters become the arguments, its errors an exit code."""
 
+import contextlib
 import errno
 import json
 import logging
@@ -17,6 +18,9 @@ from ruamel.yaml import YAML
 
 from stages import lifetime
 from stages.errors import RemintError
+
+OUTCOME = "REMINT_OUTCOME"
+"""The environment variable that names a file: there a command that fails writes its exit code and its message."""
 
 _MACHINE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOMEM}
 _USER_ERRNOS = {errno.EISDIR, errno.ENOTDIR, errno.EEXIST}
@@ -95,6 +99,17 @@ def describe(error: BaseException) -> str:
     return str(error)
 
 
+def record(code: int, message: str) -> None:
+    """Write down how the stage failed where whoever started dvc wants it: all that comes out of dvc is 255."""
+    if not (name := os.environ.get(OUTCOME)):
+        return
+    partial = Path(f"{name}.{os.getpid()}")
+    # Not being told is a smaller harm than another failure in place of the stage's own.
+    with contextlib.suppress(OSError):
+        partial.write_text(json.dumps({"code": code, "message": message}), encoding="utf-8")
+        partial.replace(name)
+
+
 def report(error: Exception, code: int | None) -> None:
     """Tell how a command failed: the message of a foreseen error, the traceback of a bug.
 
@@ -106,6 +121,7 @@ def report(error: Exception, code: int | None) -> None:
         detail = {"message": text, "extraInfo": {"timestamp": str(int(time.time())), "py_callstack": ""}}
         Path(error_file).write_text(json.dumps({"message": detail}), encoding="utf-8")
     else:
+        record(1 if code is None else code, text)
         print(text, file=sys.stderr)
 
 

@@ -51,6 +51,7 @@ def run_once(module: str, arguments: list[str], *, processes: int) -> None:
         told = failure.message["message"] if isinstance(failure.message, dict) else failure.message
         if failure.exitcode == MachineError.exit_code:
             raise MachineError(str(told).removeprefix("error: ")) from None
+        command.record(failure.exitcode, str(told))
         print(told, file=sys.stderr)
         sys.exit(failure.exitcode)
 

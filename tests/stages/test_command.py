@@ -1,5 +1,6 @@
 """Exit codes and messages, by running small stages as processes of their own."""
 
+import json
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 from tests import tiny
 
 
-def run(body: str, *arguments: str, directory=tiny.ROOT):
+def run(body: str, *arguments: str, directory=tiny.ROOT, **settings: str):
     script = f"""
 import errno
 from pathlib import Path
@@ -19,7 +20,7 @@ def main(out: Path) -> None:
 command.run(main)
 """
     command = [sys.executable, "-c", script, *arguments]
-    environment = {"PYTHONPATH": str(tiny.ROOT), "PATH": ""}
+    environment = {"PYTHONPATH": str(tiny.ROOT), "PATH": "", **settings}
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -49,6 +50,33 @@ def test_a_bug_keeps_its_traceback_and_exits_with_1():
     assert result.returncode == 1
     assert "Traceback" in result.stderr
     assert "KeyError: 'x'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [("raise GateError('int8 lost 0.2')", 3, "error: int8 lost 0.2"), ("raise KeyError('x')", 1, "KeyError: 'x'")],
+)
+def test_who_started_dvc_is_told_how_a_stage_failed_by_a_file_that_it_names(tmp_path, body, code, message):
+    file = tmp_path / "outcome.json"
+    assert run(body, "out", REMINT_OUTCOME=str(file)).returncode == code
+    told = json.loads(file.read_text())
+    assert told["code"] == code
+    assert told["message"].endswith(message)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_no_file_is_written_by_a_stage_that_succeeds_or_by_one_of_several_processes(tmp_path):
+    told, errors = tmp_path / "outcome.json", tmp_path / "errors.json"
+    assert run("pass", "out", REMINT_OUTCOME=str(told)).returncode == 0
+    settings = {"REMINT_OUTCOME": str(told), "TORCHELASTIC_ERROR_FILE": str(errors)}
+    assert run("raise GateError('x')", "out", **settings).returncode == 3
+    assert errors.exists()
+    assert not told.exists()
+
+
+def test_a_file_that_cannot_be_written_takes_nothing_from_the_stages_own_words(tmp_path):
+    result = run("raise GateError('int8 lost 0.2')", "out", REMINT_OUTCOME=str(tmp_path / "no folder" / "file"))
+    assert (result.returncode, result.stderr) == (3, "error: int8 lost 0.2\n")
 
 
 def test_success_is_0_and_a_missing_argument_2():

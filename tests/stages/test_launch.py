@@ -1,5 +1,6 @@
 """torchrun gives 1 for whatever its processes exit with; the launcher gives theirs."""
 
+import json
 import os
 import socket
 import subprocess
@@ -40,7 +41,11 @@ def launch(tmp_path):
         return subprocess.run(
             [sys.executable, "-m", "stages.launch", "work", how],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": f"{tiny.ROOT}:{tmp_path}"},
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{tiny.ROOT}:{tmp_path}",
+                "REMINT_OUTCOME": str(tmp_path / "outcome.json"),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -49,23 +54,32 @@ def launch(tmp_path):
     return start
 
 
+def told(tmp_path):
+    """What whoever started dvc is told."""
+    return json.loads((tmp_path / "outcome.json").read_text())
+
+
 @pytest.mark.parametrize(("how", "code"), [("user", 2), ("gate", 3), ("machine", 4)])
-def test_a_rank_s_exit_code_and_message_come_through_once(launch, how, code):
+def test_a_rank_s_exit_code_and_message_come_through_once(launch, how, code, tmp_path):
     result = launch(how)
     assert result.returncode == code
     assert result.stderr == f"error: rank one says {how}\n"
+    assert told(tmp_path) == {"code": code, "message": f"error: rank one says {how}"}
 
 
-def test_a_bug_in_a_rank_exits_with_1_and_its_traceback(launch):
+def test_a_bug_in_a_rank_exits_with_1_and_its_traceback(launch, tmp_path):
     result = launch("bug")
     assert result.returncode == 1
     assert result.stderr.count("ValueError: rank one says bug") == 1
     assert "work.py" in result.stderr
+    assert told(tmp_path)["code"] == 1
+    assert told(tmp_path)["message"].endswith("ValueError: rank one says bug")
 
 
-def test_a_killed_rank_is_the_machine_s_fault(launch):
+def test_a_killed_rank_is_the_machine_s_fault(launch, tmp_path):
     result = launch("killed")
     assert result.returncode == 4
+    assert told(tmp_path)["code"] == 4
     assert "process 1 of work was killed by signal 9" in result.stderr
 
 
