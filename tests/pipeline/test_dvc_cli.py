@@ -15,6 +15,7 @@ import pytest
 from pipeline import dvc_cli
 from stages.errors import MachineError, StoppedError, UserError
 from tests import tiny
+from tests.end_to_end import project as projects
 
 GRAPH = """
 stages:
@@ -356,9 +357,9 @@ def test_a_stage_that_is_deaf_is_killed_with_dvc(checkout):
 )
 def test_at_its_deadline_a_stage_is_stopped_and_the_message_says_so(checkout, command, code, message):
     add_stage(checkout, command)
-    failed = failure(checkout, deadline_seconds=6.0)
+    failed = failure(checkout, deadline_seconds=10.0)
     assert (failed.code, failed.why) == (code, "deadline")
-    assert failed.message.startswith("not done by its deadline of 6 s, and stopped: ")
+    assert failed.message.startswith("not done by its deadline of 10 s, and stopped: ")
     assert failed.message.endswith(message)
     assert processes(checkout) == []
 
@@ -411,3 +412,25 @@ def test_two_stages_run_side_by_side(checkout):
         thread.join(until - time.monotonic())
     assert outcomes == {"a": "ran", "b": "ran"}
     assert dvc_cli.changed(checkout) == {}
+
+
+@pytest.mark.slow
+def test_a_training_past_its_deadline_has_saved_and_the_next_run_goes_on_from_there(tmp_path, monkeypatch):
+    project = projects.create(tmp_path / "project", tmp_path / "home")
+    project.set(**{"train.max_steps": 100_000, "train.eval_strategy": "steps", "train.eval_steps": 50_000})
+    project.repro("encode")
+    for name, value in project.environment.items():
+        monkeypatch.setenv(name, value)
+    failed = failure(project.root, "train@13", deadline_seconds=60.0)
+    assert (failed.code, failed.why) == (5, "deadline"), failed.message
+    assert processes(project.root) == []
+    goes_on, lines = threading.Event(), []
+
+    def say(line):
+        lines.append(line)
+        if "going on from step" in line:
+            goes_on.set()
+
+    again = failure(project.root, "train@13", say=say, stop=goes_on)
+    assert (again.code, again.why) == (5, "stopped"), lines
+    assert processes(project.root) == []

@@ -144,7 +144,7 @@ def test_what_saves_when_asked_is_asked_once_and_left_the_time(token, tmp_path, 
         python(SAVES, token, saved),
         say=heard.say,
         stop=heard.stop if how == "stop" else None,
-        deadline_seconds=3.0 if how == "deadline" else None,
+        deadline_seconds=6.0 if how == "deadline" else None,
     )
     assert (ended.code, ended.why) == (5, "stopped" if how == "stop" else "deadline")
     assert saved.read_text() == "saved\n"
