@@ -68,9 +68,11 @@ def failure(arguments: tuple[str, ...], said: list[str]) -> RemintError:
     if _MISSING in words:
         names = [line for line in words.partition(_MISSING)[2].split("\n") if line and "cache up to date" not in line]
         return DataError(f"{asked}: neither the cache nor the remote has {', '.join(names)}; is that the right remote?")
-    found = words.rpartition("ERROR: ")[2] or "it failed without a word"
+    # The first error is the cause; one for each file may follow.
+    errors = words.partition("ERROR: ")[2].split("\n")
+    found = "\n".join(errors if len(errors) <= _KEPT_LINES else [*errors[: _KEPT_LINES - 1], errors[-1]]).strip()
     kind = UserError if _OF_THE_USER.search(found) else MachineError
-    return kind(f"{asked}: {found.strip()}")
+    return kind(f"{asked}: {found or 'it failed without a word'}")
 
 
 def unclean(view: dvc_cli.View) -> set[str]:

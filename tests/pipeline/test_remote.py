@@ -1,9 +1,10 @@
 import shutil
+import threading
 
 import pytest
 
 from pipeline import dvc_cli, dvc_command, recorded, remote
-from stages.errors import DataError, MachineError, UserError
+from stages.errors import DataError, MachineError, StoppedError, UserError
 from tests.toy_project import rerun
 
 ALL = [
@@ -217,6 +218,14 @@ def test_targets_are_stages_matrices_outputs_folders_data_and_their_files(toy):
     assert resolve("data/rows.csv") == resolve("data/rows.csv.dvc") == ["data/rows.csv"]
     assert resolve() == []
     assert remote.push(toy.root, [], say=quiet) == ["data/rows.csv"]
+
+
+@pytest.mark.parametrize("move", [remote.push, remote.pull])
+def test_on_request_it_stops(toy, move):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(StoppedError, match="stopped on request; the same again goes on"):
+        move(toy.root, say=quiet, stop=stop)
 
 
 def test_before_the_first_run_there_is_nothing_to_move_but_raw_data(toy):
