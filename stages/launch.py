@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from stages import command, hardware
+from stages import command, hardware, lifetime
 from stages.errors import MachineError, StoppedError
 from stages.params import load_params
 
@@ -54,6 +54,9 @@ def run_once(module: str, arguments: list[str], *, processes: int) -> None:
         command.record(failure.exitcode, str(told))
         print(told, file=sys.stderr)
         sys.exit(failure.exitcode)
+    finally:
+        # torchrun's own grace time is over by now, or a second signal has cut it short.
+        lifetime.kill_children()
 
 
 def main(module: str, arguments: list[str]) -> None:

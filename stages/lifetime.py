@@ -5,6 +5,7 @@ kernel for a signal when its parent dies (prctl(2), PR_SET_PDEATHSIG, Linux), an
 kernel's signal can be missed between the start and the call, and can be ignored.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -25,11 +26,21 @@ def is_of_a_run() -> bool:
     return "DVC_STAGE" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
 
 
+def kill_children() -> None:
+    """SIGKILL to all that this process has started, and to what they have: one that hangs hears nothing else."""
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
 def kill_after(seconds: float) -> None:
-    """End this process by SIGKILL, after a time, whatever it is doing then."""
+    """End this process and its children by SIGKILL, after a time, whatever they are doing then."""
 
     def kill() -> None:
         time.sleep(seconds)
+        kill_children()
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True, name="grace").start()
