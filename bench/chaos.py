@@ -10,6 +10,7 @@ import dataclasses
 import json
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -112,6 +113,8 @@ def play(number: int, fault: Fault, workspace: Workspace, folder: Path, draw: ra
         strike.run = struck
         fault.strike(strike)
         struck.wait_for(lambda: False, seconds=LIMIT_SECONDS)
+        if struck.code() == 0 and not fault.survivable:
+            raise MissedError("the run went on to its end")
         left = 0 if fault.at_once else orphans(struck)
         surroundings.lift()
         runs, trained_from, failure = (1, None, None) if struck.code() == 0 else go_on(fault, strike, surroundings)
@@ -207,6 +210,8 @@ def usable(only: str | None) -> list[Fault]:
 
 def main() -> int:
     args = arguments()
+    # Of what a shell has started in the background, or nohup, SIGINT is ignored, and so by all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     faults = usable(args.only)
     if not faults:
         raise SystemExit(f"no fault is named {args.only}")

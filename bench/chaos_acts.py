@@ -105,7 +105,13 @@ def one_rank(strike: Strike) -> list[psutil.Process]:
     return [strike.draw.choice(strike.processes("stages.train"))]
 
 
-def damage(how: Callable[[Path], None]) -> Act:
+def stopped_for_good(strike: Strike) -> None:
+    """SIGSTOP to one rank, as if it hung, and SIGKILL to dvc: who is stopped hears no other signal."""
+    send(one_rank(strike)[0], signal.SIGSTOP)
+    strike.run.process.kill()
+
+
+def damage_state(how: Callable[[Path], None]) -> Act:
     """SIGKILL to all in training; then harm to one of the two files that were written last in the newest whole state.
 
     Raises (when it strikes):
@@ -120,12 +126,28 @@ def damage(how: Callable[[Path], None]) -> Act:
         whole, _ = checkpoints.newest_whole(resume)
         if whole is None:
             raise MissedError("no state was whole yet")
-        files = sorted(whole.iterdir(), key=lambda file: file.stat().st_mtime_ns)
-        file = strike.draw.choice(files[-2:])
-        strike.note = f"{file.name} of step {checkpoints.step_of(whole)}"
-        how(file)
+        harm(strike, whole, how)
 
     return act
+
+
+def damage_end(how: Callable[[Path], None]) -> Act:
+    """SIGKILL to all when the training has ended; then harm to the mark of its end, or to the last weights."""
+
+    def act(strike: Strike) -> None:
+        kill_at_the_end(strike, strike.run.ended_training)
+        state = strike.run.state / strike.workspace.training.identity
+        harm(strike, strike.draw.choice([state, checkpoints.checkpoint_path(state / "weights", STEPS)]), how, last=1)
+
+    return act
+
+
+def harm(strike: Strike, folder: Path, how: Callable[[Path], None], *, last: int = 2) -> None:
+    """Do something to one of the files of a folder that were written last."""
+    files = sorted((file for file in folder.iterdir() if file.is_file()), key=lambda file: file.stat().st_mtime_ns)
+    file = strike.draw.choice(files[-last:])
+    strike.note = str(file.relative_to(strike.run.state / strike.workspace.training.identity))
+    how(file)
 
 
 def truncate(file: Path) -> None:
@@ -144,12 +166,21 @@ def between_the_end_and_dvc_lock(strike: Strike) -> None:
     Raises:
         MissedError: dvc.lock had the output already.
     """
-    strike.note, after = strike.draw.choice([("marked as finished", 0.0), ("output there", 0.0), ("output there", 1.0)])
-    if strike.note == "output there":
-        strike.reach(lambda: (strike.project.root / OUTPUT).is_dir() and strike.run.ended_training())
-    else:
-        strike.reach(strike.run.ended_training)
-    strike.pause(strike.draw.uniform(0, after))
+    output = strike.project.root / OUTPUT
+    when, seconds = strike.draw.choice([("marked as finished", 0.0), ("output there", 0.0), ("output there", 1.0)])
+    there = output.is_dir if when == "output there" else (lambda: True)
+    kill_at_the_end(strike, lambda: strike.run.ended_training() and there(), seconds=strike.draw.uniform(0, seconds))
+    strike.note = when
+
+
+def kill_at_the_end(strike: Strike, condition: Callable[[], bool], *, seconds: float = 0.0) -> None:
+    """SIGKILL to all, some time after a condition holds.
+
+    Raises:
+        MissedError: dvc.lock had the output of the training already.
+    """
+    strike.reach(condition)
+    strike.pause(seconds)
     strike.mark()
     strike.run.kill()
     expected = strike.workspace.references[TRAIN][f"dvc.lock {TRAIN} outs {OUTPUT}"]
@@ -165,21 +196,11 @@ def recorded(project: Project, path: str) -> str | None:
 
 
 def to_its_own_end(strike: Strike) -> None:
-    """Wait for the end that the surroundings bring about.
-
-    Raises:
-        MissedError: nothing came of them.
-    """
-    step, note = strike.step, strike.note
+    """Wait for the end that the surroundings bring about, at a step that they know, or after the last that was seen."""
+    step = strike.step
     strike.run.wait_for(lambda: False, seconds=LIMIT_SECONDS)
     strike.mark()
-    strike.note = note
-    if step:
-        strike.step = step
-    elif strike.run.seen:
-        strike.step = strike.run.seen[-1][1]
-    if strike.run.code() == 0:
-        raise MissedError("the run ended well: the fault did not strike")
+    strike.step = step or (strike.run.seen[-1][1] if strike.run.seen else 0)
 
 
 def at_call(calls: str, action: str, files: Files) -> Callable[[Strike], AbstractContextManager[Surroundings]]:

@@ -38,12 +38,15 @@ class Fault:
     surround: Callable[[Strike], AbstractContextManager[Surroundings]] = no_surroundings
     at_once: bool = False
     """Whether `dvc repro` is typed again before anybody has looked whether something is left of the struck one."""
+    survivable: bool = False
+    """Whether a run that goes on as if nothing were has been struck: else it is taken for missed."""
     needs: Callable[[], bool] = lambda: True
     """Whether this machine has the tools for it."""
 
 
 def in_one_process() -> list[Fault]:
     """Signals to a training of one process, and what can be left of its state."""
+    stopped = chaos_acts.stopped_for_a_while(chaos_acts.everybody)
     return [
         Fault("SIGKILL to all", at(in_training, to_all(KILL))),
         Fault("SIGKILL to the group", at(in_training, to_group(KILL))),
@@ -53,10 +56,11 @@ def in_one_process() -> list[Fault]:
         Fault("SIGTERM to dvc", at(in_training, to_dvc(TERM))),
         Fault("SIGTERM to the group", at(in_training, to_group(TERM))),
         Fault("SIGINT to the group (Ctrl-C)", at(in_training, to_group(INTERRUPT))),
-        Fault("SIGSTOP to all, SIGCONT", at(in_training, chaos_acts.stopped_for_a_while(chaos_acts.everybody))),
-        Fault("last file truncated", chaos_acts.damage(chaos_acts.truncate)),
-        Fault("last file zeroed", chaos_acts.damage(chaos_acts.zero)),
-        Fault("last file missing", chaos_acts.damage(Path.unlink)),
+        Fault("SIGSTOP to all, SIGCONT", at(in_training, stopped), survivable=True),
+        Fault("last file truncated", chaos_acts.damage_state(chaos_acts.truncate)),
+        Fault("last file zeroed", chaos_acts.damage_state(chaos_acts.zero)),
+        Fault("last file missing", chaos_acts.damage_state(Path.unlink)),
+        Fault("last file zeroed, training ended", chaos_acts.damage_end(chaos_acts.zero)),
         Fault("SIGKILL between training's end and dvc.lock", chaos_acts.between_the_end_and_dvc_lock),
     ]
 
@@ -70,7 +74,8 @@ def in_two_processes() -> list[Fault]:
         Fault("SIGKILL to one of 2 ranks", at(in_training, to_one_of(RANK, KILL)), processes=2),
         Fault("SIGTERM to one of 2 ranks", at(in_training, to_one_of(RANK, TERM)), processes=2),
         Fault("SIGTERM to all, 2 ranks", at(in_training, to_all(TERM)), processes=2),
-        Fault("SIGSTOP to one of 2 ranks, SIGCONT", at(in_training, stopped), processes=2),
+        Fault("SIGSTOP to one of 2 ranks, SIGCONT", at(in_training, stopped), processes=2, survivable=True),
+        Fault("SIGSTOP to one of 2 ranks, SIGKILL to dvc", at(in_training, chaos_acts.stopped_for_good), processes=2),
     ]
 
 

@@ -68,7 +68,8 @@ class Run:
         while members := self.members():
             for member in members:
                 send(member, signal.SIGKILL)
-            psutil.wait_procs(members, timeout=5)
+            self.process.poll()  # psutil's wait would take dvc's exit code away
+            time.sleep(POLL_SECONDS)
         self.process.wait()
 
     def said(self) -> str:
