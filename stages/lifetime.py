@@ -40,8 +40,10 @@ def kill_after(seconds: float) -> None:
 
     def kill() -> None:
         time.sleep(seconds)
-        kill_children()
-        os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            kill_children()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True, name="grace").start()
 
