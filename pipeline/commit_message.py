@@ -33,7 +33,8 @@ def gather(checkout: Path, ran: Sequence[str] = ()) -> Parts:
     """What has changed in a checkout since its last commit."""
     before, now = committable.locked(checkout, "HEAD"), committable.locked(checkout)
     old, new = _params(before), _params(now)
-    changed = {name: (old.get(name, _NONE), new.get(name, _NONE)) for name in {**old, **new}}
+    # Of a first run all would have changed; params.yaml lists them better.
+    changed = {name: (old.get(name, _NONE), new.get(name, _NONE)) for name in {**old, **new}} if before else {}
     raw = committable.raw_data(checkout)
     return Parts(
         ran=ran,

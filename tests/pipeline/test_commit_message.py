@@ -1,4 +1,4 @@
-from pipeline.commit_message import LONGEST_SUBJECT, Parts, compose, subject
+from pipeline.commit_message import LONGEST_SUBJECT, Parts, compose, gather, subject
 
 METRICS = {
     "test.accuracy": (0.90625, 0.9125),
@@ -34,6 +34,17 @@ def test_all_parts_stand_in_blocks_of_their_own():
         "\n"
         "Ran: prepare, train@13\n"
     )
+
+
+def test_a_first_run_does_not_list_every_knob_as_new(toy):
+    toy.git("rm", "--quiet", "--cached", "dvc.lock")
+    toy.git("commit", "--quiet", "--message", "As before the first run")
+    parts = gather(toy.root, ["check"])
+    assert parts.params == {}
+    assert [pair[0] for pair in parts.data.values()] == [None]
+    toy.git("reset", "--quiet", "--hard", "HEAD~1")
+    toy.write("dvc.lock", toy.read("dvc.lock").replace("rate: 0.001", "rate: 0.002"))
+    assert gather(toy.root).params == {"train.rate": (0.001, 0.002)}
 
 
 def test_what_there_is_nothing_of_is_left_out():
