@@ -107,6 +107,29 @@ def clean(
 
 
 @app.command()
+def run(
+    stage: Annotated[str | None, typer.Option(help="all that this stage needs; without it, the whole graph")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="a knob, written into params.yaml: train.learning_rate=3e-5")
+    ] = None,
+    retries: Annotated[int, typer.Option(min=0, help="how often what the machine failed is tried again")] = 2,
+    train_slots: Annotated[int, typer.Option(min=1, help="trainings at once on this machine")] = 1,
+) -> None:
+    """Run the graph as a Prefect flow, in the foreground.
+
+    On the server that PREFECT_API_URL names, or on a temporary one. Ends with a table, and with the exit code of what
+    went wrong.
+    """
+    checkout.require(Path.cwd())
+    from pipeline import overrides
+    from pipeline.flows import foreground
+
+    knobs = dict(overrides.parse_override(one) for one in set_ or [])
+    parameters = {"stage": stage, "overrides": knobs or None, "retries": retries, "train_slots": train_slots}
+    sys.exit(foreground.run(Path.cwd(), parameters))
+
+
+@app.command()
 def version() -> None:
     """Print the version and where its code lies."""
     try:

@@ -1,7 +1,9 @@
 """What a run has come to: a line for each stage, whose fault a failure was, and the exit code."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
+
+from stages.errors import RemintError
 
 NOT_RUN = "not run"
 
@@ -33,6 +35,14 @@ class Report:
 
     results: dict[str, Result] = field(default_factory=dict)
 
+    error: Result | None = None
+    """What ended the run before any stage: a mistake in params.yaml, another run in this checkout."""
+
+    @classmethod
+    def of_error(cls, error: RemintError) -> Self:
+        """Of a run that did not get to its stages."""
+        return cls(error=Result("failed", code=error.exit_code, message=str(error)))
+
     @property
     def failed(self) -> dict[str, Result]:
         """The stages that failed."""
@@ -40,8 +50,8 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """That of the first stage that failed, or 0."""
-        return next((result.code for result in self.failed.values()), 0)
+        """That of what failed first, or 0."""
+        return self.error.code if self.error else next((result.code for result in self.failed.values()), 0)
 
     @property
     def changed(self) -> bool:
@@ -50,6 +60,9 @@ class Report:
 
     def why(self) -> str:
         """Each failure: the stage, whose fault it was, and what it said last."""
+        if self.error:
+            fault = FAULTS[self.error.code]
+            return f"the run did not begin (exit {self.error.code}), the fault of {fault}:\n{self.error.message}"
         return "\n".join(
             f"{stage} failed (exit {result.code}), the fault of {FAULTS[result.code]}:\n{result.message}"
             for stage, result in self.failed.items()
@@ -66,15 +79,13 @@ def table(report: Report) -> list[str]:
     return [head, *lines]
 
 
-def metric_lines(changes: Mapping[str, tuple[float | None, float | None]]) -> list[str]:
-    """Each metric by name: its value at HEAD, its value now, and the change."""
-    width = max([6, *(len(name) for name in changes)])
-    lines = [f"{'metric':<{width}}   {'HEAD':>9}   {'now':>9}   {'change':>9}"]
-    for name, (old, new) in changes.items():
-        change = f"{new - old:+9.4f}" if old is not None and new is not None else f"{'-':>9}"
-        lines.append(f"{name:<{width}}   {_number(old)}   {_number(new)}   {change}")
-    return lines
+class RunFailed(RemintError):  # noqa: N818 - what it is, said of the run
+    """A run that did not bring all of its stages up to date."""
 
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self.report = report
+        self.exit_code = report.exit_code  # type: ignore[misc]
 
-def _number(value: float | None) -> str:
-    return f"{'-':>9}" if value is None else f"{value:>9.4f}"
+    def __str__(self) -> str:
+        return self.report.why()

@@ -1,4 +1,5 @@
-from pipeline.report import Report, Result, metric_lines, table
+from pipeline.report import Report, Result, RunFailed, table
+from stages.errors import ParamsError
 
 
 def test_the_exit_code_is_that_of_the_first_stage_that_failed_and_says_whose_fault_it_was():
@@ -30,10 +31,8 @@ def test_the_table_has_a_line_for_each_stage():
     ]
 
 
-def test_a_metric_is_shown_with_its_change_and_a_new_one_without():
-    lines = metric_lines({"f1": (0.5, 0.75), "new": (None, 0.25), "gone": (0.5, None)})
-    assert [line.split() for line in lines[1:]] == [
-        ["f1", "0.5000", "0.7500", "+0.2500"],
-        ["new", "-", "0.2500", "-"],
-        ["gone", "0.5000", "-", "-"],
-    ]
+def test_a_run_that_did_not_begin_has_its_code_and_its_message():
+    report = Report.of_error(ParamsError("params.yaml has 1 mistake"))
+    assert report.exit_code == 2
+    assert "did not begin (exit 2), the fault of the input: params.yaml or the data:\nparams.yaml has" in report.why()
+    assert str(RunFailed(report)) == report.why()
