@@ -54,6 +54,26 @@ def test_an_experiment_runs_elsewhere_and_is_compared(project):
     assert params["params.yaml"]["train.learning_rate"]["new"] == 0.001
 
 
+@pytest.mark.slow
+def test_a_queued_experiment_sees_what_is_in_git_and_runs(project):
+    """Case 9."""
+    project.run("dvc", "exp", "run", "--queue", "--name", "later", "-S", "train.learning_rate=1e-3")
+    said = project.run("dvc", "exp", "run", "--run-all", "--jobs", "1")
+    assert "train@13" in ran(said.stdout + said.stderr)
+    assert "later" in project.run("dvc", "exp", "show", "--csv").stdout
+    assert project.changed() == []
+
+
+@pytest.mark.slow
+def test_an_experiment_elsewhere_names_what_is_not_in_git(project):
+    """Case 9: rows that neither git nor DVC tracks are not there."""
+    project.run("git", "rm", "--quiet", "--cached", "data/raw/rows.csv")
+    project.append(".gitignore", "/data/raw/rows.csv\n")
+    project.commit()
+    done = project.run("dvc", "exp", "run", "--temp", "-S", "train.learning_rate=1e-3", code=255)
+    assert "data/raw/rows.csv" in done.stdout + done.stderr
+
+
 def test_plots_show_the_losses_and_the_confusion_matrix(project):
     project.run("dvc", "plots", "show")
     page = (project.root / "dvc_plots/index.html").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -83,16 +84,18 @@ def test_a_killed_rank_is_the_machine_s_fault(launch, tmp_path):
     assert "process 1 of work was killed by signal 9" in result.stderr
 
 
-def test_threads_and_processes_are_those_in_params_and_the_usual_ports_may_be_taken(launch):
+def test_threads_and_processes_are_those_in_params_and_two_at_once_need_none_of_the_usual_ports(launch):
     """Case 29."""
     with socket.socket() as first, socket.socket() as second:
         for port, taken in ((29500, first), (29400, second)):
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taken.bind(("127.0.0.1", port))
             taken.listen()
-        result = launch("fine")
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "threads 3 2\n" * 2
+        with ThreadPoolExecutor() as both:
+            results = list(both.map(launch, ["fine", "fine"]))
+    for result in results:
+        assert result.returncode == 0, result.stderr
+        assert result.stdout == "threads 3 2\n" * 2
 
 
 RECOVERING = """

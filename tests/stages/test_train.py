@@ -262,18 +262,22 @@ if 'RANK' in os.environ:
     plain, calls = single_label.loss, [0]
     def loss(outputs, labels, **kwargs):
         calls[0] += 1
-        return plain(outputs, labels, **kwargs) * (float('nan') if calls[0] == 5 else 1.0)
+        if calls[0] == 5 and WHAT == 'gradient norm':
+            outputs['logits'].register_hook(lambda gradient: gradient * float('inf'))
+        return plain(outputs, labels, **kwargs) * (float('nan') if calls[0] == 5 and WHAT == 'loss' else 1.0)
     single_label.loss = loss
 """
 
 
-def test_a_loss_that_is_not_a_number_stops_at_its_step_and_names_the_rows(workspace):
+@pytest.mark.parametrize(("what", "value"), [("loss", "nan"), ("gradient norm", "(nan|inf)")])
+def test_a_loss_or_gradient_that_is_no_number_stops_at_its_step_and_names_the_rows(workspace, what, value):
     """Case 25: the fifth micro-batch is of step 5."""
-    (workspace.folder / "sitecustomize.py").write_text(SPOIL)
+    (workspace.folder / "sitecustomize.py").write_text(f"WHAT = {what!r}\n{SPOIL}")
     workspace.params()
     result = workspace.run(environment={"PYTHONPATH": f"{workspace.folder}:{ROOT}"})
     assert result.returncode == 1
-    assert re.search(r"error: step 5: the loss is nan; the batch's rows are \d+ \(from 0", result.stderr), result.stderr
+    message = rf"error: step 5: the {what} is {value}; the batch's rows are \d+ \(from 0"
+    assert re.search(message, result.stderr), result.stderr
     assert "Traceback" not in result.stderr
     assert not (workspace.folder / "models/checkpoints/13").exists()
 
