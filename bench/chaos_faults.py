@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import chaos_acts, chaos_disk
+from bench import chaos_acts, chaos_disk, chaos_writes
 from bench.chaos_acts import to_all, to_dvc, to_group, to_one_of
 from bench.chaos_disk import Surroundings
 from bench.chaos_strike import Act, Strike, anywhere, at, in_training
@@ -60,7 +60,7 @@ def in_one_process() -> list[Fault]:
         Fault("last file truncated", chaos_acts.damage_state(chaos_acts.truncate)),
         Fault("last file zeroed", chaos_acts.damage_state(chaos_acts.zero)),
         Fault("last file missing", chaos_acts.damage_state(Path.unlink)),
-        Fault("last file zeroed, training ended", chaos_acts.damage_end(chaos_acts.zero)),
+        Fault("weights zeroed, training ended", chaos_acts.damage_weights(chaos_acts.zero)),
         Fault("SIGKILL between training's end and dvc.lock", chaos_acts.between_the_end_and_dvc_lock),
     ]
 
@@ -83,24 +83,24 @@ def at_writes() -> list[Fault]:
     """A disk that is full, and failures and kills at one system call on one file of the state folder."""
 
     def at_call(
-        name: str, calls: str, action: str, files: chaos_acts.Files = chaos_acts.file_of_a_save, processes: int = 1
+        name: str, calls: str, action: str, files: chaos_writes.Files = chaos_writes.file_of_a_save, processes: int = 1
     ) -> Fault:
         return Fault(
             name,
-            chaos_acts.to_its_own_end,
+            chaos_writes.to_its_own_end,
             processes=processes,
-            surround=chaos_acts.at_call(calls, action, files),
+            surround=chaos_writes.at_call(calls, action, files),
             needs=chaos_disk.has_strace,
         )
 
-    small = chaos_acts.on_a_small_disk
+    small = chaos_writes.on_a_small_disk
     return [
-        Fault("disk full", chaos_acts.to_its_own_end, surround=small, needs=chaos_disk.has_small_disks),
+        Fault("disk full", chaos_writes.to_its_own_end, surround=small, needs=chaos_disk.has_small_disks),
         at_call("ENOSPC at a write", WRITES, "error=ENOSPC:when=1+"),
         at_call("EIO at an fsync", "fsync", "error=EIO:when=1"),
         at_call("SIGKILL at a write", WRITES, "signal=KILL:when=1"),
-        at_call("SIGKILL at a rename", RENAMES, "signal=KILL:when=1", chaos_acts.renamed_file),
-        at_call("SIGKILL at a rename, 2 ranks", RENAMES, "signal=KILL:when=1", chaos_acts.renamed_file, 2),
+        at_call("SIGKILL at a rename", RENAMES, "signal=KILL:when=1", chaos_writes.renamed_file),
+        at_call("SIGKILL at a rename, 2 ranks", RENAMES, "signal=KILL:when=1", chaos_writes.renamed_file, 2),
     ]
 
 
