@@ -1,6 +1,11 @@
 """No test reaches a network, a home directory's caches, or anybody's statistics."""
 
 import os
+import signal
+
+# Where the shell has started the tests in the background, Ctrl-C is ignored, and every process that a test starts would
+# inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.update(
     HF_HUB_OFFLINE="1",
