@@ -112,6 +112,7 @@ def test_another_version_of_a_library_is_named_with_what_it_has_changed(verify, 
     assert "requirements/stages.txt is not what dvc.lock was made with: prepare" in said
 
 
+@pytest.mark.slow
 def test_of_a_commit_its_own_knobs_count_and_not_those_of_the_checkout(verify, project):
     project.set(**{"prepare.seed": 14})
     project.commit()
@@ -253,6 +254,7 @@ def test_what_the_cache_has_lost_is_made_again(verify, project):
     assert set(status(found).values()) == {"equal"}
 
 
+@pytest.mark.slow
 def test_a_clone_that_is_kept_is_named_and_json_alone_is_printed_where_it_is_asked_for(project, temporary):
     command = ["python", "-m", "pipeline.cli", "verify", "--stage", "fetch_data", "--keep", "--json", "-"]
     done = project.run(*command)

@@ -226,7 +226,7 @@ def test_nobody_outlives_a_flow_that_is_stopped(toy, number):
 
 
 def test_a_second_run_in_a_checkout_is_refused_while_the_first_is_at_work(toy):
-    toy.order(left={"sleep": 20})
+    toy.order(left={"sleep": 12})
     first = toy.start()
     until(lambda: toy.count("left") == 1)
     said, _ = toy.run(code=4)

@@ -17,7 +17,6 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 IN_MAKE_TEST = {
     "2 ranks, bf16, during a save, masking, 2 workers",
-    "1 process, bf16, epoch's end, masking, 2 workers",
 }
 """The rest is slow: two trainings each."""
 
