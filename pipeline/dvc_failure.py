@@ -68,7 +68,8 @@ def of_stage(stage: str, ended: Ended, said: Sequence[str], own: Own | None, dea
     if ended.code < 0 and own is not None:
         code, message = MACHINE, f"dvc was killed by signal {-ended.code}; the stage: {message}"
     if ended.why == "stopped":
-        code = code if code in (USER, GATE) else STOPPED
+        # What dvc says of itself then may be the traceback of its own interrupted start: nobody's mistake.
+        code = code if code in (USER, GATE) and (own is not None or told) else STOPPED
         message = f"stopped on request: {message}"
     elif ended.why == "deadline":
         code = code if code in (USER, GATE, STOPPED) else MACHINE
