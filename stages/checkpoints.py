@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,16 @@ def list_checkpoints(root: Path) -> list[Path]:
     return found
 
 
-def newest_whole(root: Path) -> tuple[Path | None, list[str]]:
-    """The checkpoint of the highest step that verifies, and why each newer one was passed over."""
+def newest_whole(
+    root: Path, *, also: Callable[[Path], str | None] = lambda checkpoint: None
+) -> tuple[Path | None, list[str]]:
+    """The checkpoint of the highest step that verifies, and why each newer one was passed over.
+
+    `also` says what else is wrong with one whose files are all there, or None.
+    """
     passed_over: list[str] = []
     for checkpoint in sorted(root.glob("checkpoint-*"), key=step_of, reverse=True):
-        reason = fault(checkpoint)
+        reason = fault(checkpoint) or also(checkpoint)
         if reason is None:
             return checkpoint, passed_over
         passed_over.append(f"{checkpoint.name}: {reason}")

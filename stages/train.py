@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from stages import command, contradictions, hardware, identity, lifetime, lookup, metrics, processes, splits, tasks
-from stages.checkpoints import newest_whole, step_of
+from stages.checkpoints import step_of
 from stages.errors import StoppedError
 from stages.params import Params, load_params
-from stages.training import finished, other_world
+from stages.training import finished, other_world, resumable
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def fit(encoded: Path, base: Path, state: Path, params: Params, *, seed: int, pr
 
 def resume_point(state: Path) -> str | None:
     """The newest state that verifies, or None; the weights that a later step left are done again."""
-    found, passed_over = newest_whole(state / "resume")
+    found, passed_over = resumable.newest(state)
     if processes.is_main():
         for reason in passed_over:
             log.warning("not resuming from %s", reason)
@@ -84,19 +84,21 @@ def train(encoded: Path, base: Path, checkpoints: Path, history: Path, *, seed: 
     name = identity.digest(facts)
     state = identity.state_root() / name
     patience = lifetime.GRACE_SECONDS + 5
+    log_history = None
     with identity.claimed(state, patience_seconds=patience) if processes.is_main() else contextlib.nullcontext():
         if processes.is_main():
             identity.record(state, facts)
             finished.remove_recorded(identity.state_root(), LOCK, own=state)
             log.info("seed %d: %s, %d threads, run %s", seed, precision, torch.get_num_threads(), name)
-            if finished.log_of(state) is None:
+            log_history = finished.log_of(state)
+            if log_history is None:
                 allowed = params.train.allow_resume_on_other_world
                 other_world.take_over(identity.state_root(), state, facts, allowed=allowed)
-        if not processes.agreed(processes.is_main() and finished.log_of(state) is not None):
+        if not processes.agreed(log_history is not None):
             contradictions.check_metrics(params, len(splits.read_label_names(encoded)))
             fit(encoded, base, state, params, seed=seed, precision=precision)
-        if processes.is_main():
             log_history = finished.log_of(state)
+        if processes.is_main():
             assert log_history is not None, f"{state} holds no finished training"
             finished.hand_over(state, log_history, checkpoints)
             finished.write_history(history, log_history, logging_steps=params.train.logging_steps)

@@ -13,14 +13,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from stages import checkpoints, identity, outputs
+from stages import identity, outputs
 from stages.errors import MachineError
+from stages.training import resumable
 
 log = logging.getLogger(__name__)
 
 _HISTORY = ("step", "epoch", "loss", "learning_rate", "grad_norm", "eval_loss")
 
-_MARKER = "finished.json"
+MARKER = "finished.json"
+"""In a state folder: the log of a training that ended, and the digest of what it was handed over as."""
 
 
 def write_history(path: Path, log_history: list[dict[str, Any]], *, logging_steps: int) -> None:
@@ -47,17 +49,19 @@ def write_history(path: Path, log_history: list[dict[str, Any]], *, logging_step
 def mark(state: Path, log_history: list[dict[str, Any]]) -> None:
     """Record that the training ended, so that it is not gone on with; its optimizer state is no longer needed."""
     kept = [entry for entry in log_history if "loss" in entry or "eval_loss" in entry]
-    outputs.write_json(state / _MARKER, {"log": kept})
+    outputs.write_json(state / MARKER, {"log": kept})
     shutil.rmtree(state / "resume", ignore_errors=True)
 
 
 def log_of(state: Path) -> list[dict[str, Any]] | None:
     """The log of a training that ended and whose weights are whole, or None."""
-    marker = state / _MARKER
-    weights = sorted((state / "weights").glob("checkpoint-*"))
-    if not marker.is_file() or not weights or any(checkpoints.fault(folder) for folder in weights):
+    marker = state / MARKER
+    if not marker.is_file():
         return None
     entries: list[dict[str, Any]] = json.loads(marker.read_text(encoding="utf-8"))["log"]
+    if reason := resumable.lacking(state, entries):
+        log.warning("a training that ended is not handed over, and done again: %s", reason)
+        return None
     return entries
 
 
@@ -68,7 +72,7 @@ def hand_over(state: Path, log_history: list[dict[str, Any]], out: Path) -> None
         for weights in (state / "weights").glob("checkpoint-*"):
             shutil.copytree(weights, partial / weights.name)
         digest = dvc_digest(partial)
-    outputs.write_json(state / _MARKER, {"log": log_history, "output": digest})
+    outputs.write_json(state / MARKER, {"log": log_history, "output": digest})
 
 
 def dvc_digest(folder: Path) -> str:
@@ -90,7 +94,7 @@ def remove_recorded(root: Path, lock: Path, *, own: Path) -> None:
     and a training that another process is at stays whole.
     """
     recorded = lock.read_text(encoding="utf-8") if lock.is_file() else ""
-    for marker in root.glob(f"*/{_MARKER}"):
+    for marker in root.glob(f"*/{MARKER}"):
         digest = json.loads(marker.read_text(encoding="utf-8")).get("output")
         if not digest or digest not in recorded:
             continue

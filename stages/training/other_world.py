@@ -8,12 +8,13 @@ import copy
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from stages import checkpoints, identity, outputs
 from stages.errors import MachineError
+from stages.training import resumable
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def _without_world(facts: Mapping[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def candidates(root: Path, own: Path, facts: Mapping[str, Any]) -> Iterator[tuple[Path, int]]:
+def candidates(root: Path, own: Path, facts: Mapping[str, Any]) -> list[tuple[Path, int]]:
     """States of such runs, whole ones, the one of the highest step first; each with its number of processes."""
     wanted, found = _without_world(facts), []
     for file in sorted(root.glob(f"*/{identity.FACTS}")):
@@ -43,10 +44,10 @@ def candidates(root: Path, own: Path, facts: Mapping[str, Any]) -> Iterator[tupl
         except ValueError:  # torn: nothing can be said of that run
             continue
         if theirs.get("processes") != facts["processes"] and _without_world(theirs) == wanted:
-            newest, _ = checkpoints.newest_whole(file.parent / "resume")
+            newest, _ = resumable.newest(file.parent)
             if newest:
                 found.append((newest, int(theirs["processes"])))
-    return iter(sorted(found, key=lambda one: checkpoints.step_of(one[0]), reverse=True))
+    return sorted(found, key=lambda one: checkpoints.step_of(one[0]), reverse=True)
 
 
 def take_over(root: Path, own: Path, facts: Mapping[str, Any], *, allowed: bool) -> None:
@@ -54,12 +55,13 @@ def take_over(root: Path, own: Path, facts: Mapping[str, Any], *, allowed: bool)
 
     The other run stays as it is, to be gone on with by its own number of processes.
     """
-    if checkpoints.newest_whole(own / "resume")[0] is not None:
+    if resumable.newest(own)[0] is not None:
         return
     (own / ADOPTED).unlink(missing_ok=True)  # of a state that can no longer be gone on with
-    state, processes = next(candidates(root, own, facts), (None, 0))
-    if state is None:
+    found = candidates(root, own, facts)
+    if not found:
         return
+    state, processes = found[0]
     step = checkpoints.step_of(state)
     if not allowed:
         log.warning(

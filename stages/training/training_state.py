@@ -4,7 +4,6 @@ Both lie in the run's state folder (stages/identity.py), complete or not there: 
 every process has written its part.
 """
 
-import json
 import logging
 import shutil
 import sys
@@ -18,6 +17,7 @@ from transformers import TrainerCallback
 
 from stages import checkpoints, outputs, processes
 from stages.lifetime import StopRequest
+from stages.training import resumable
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
         base: Path,
         batches: Any,
         facts: Mapping[str, Any],
+        declared: Mapping[str, Any],
         early_stopping: Any,
         greater_is_better: bool,
         stop: StopRequest,
@@ -52,6 +53,7 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
         self.base = base
         self.batches = batches
         self.facts = facts
+        self.declared = declared
         self.early_stopping = early_stopping
         self.greater_is_better = greater_is_better
         self.stop = stop
@@ -71,9 +73,10 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
             folder = checkpoints.checkpoint_path(self.weights, state.global_step)
             with outputs.folder(folder) as partial:
                 save_model(kwargs["model"], self.base, partial)
-                outputs.write_json(partial / "training.json", {**self.facts, "step": state.global_step})
-                declared = {name: value for name, value in self.facts.items() if name == "resumed_on_other_world"}
-                checkpoints.complete(partial, step=state.global_step, **declared)
+                outputs.write_json(
+                    partial / "training.json", {**self.facts, **self.declared, "step": state.global_step}
+                )
+                checkpoints.complete(partial, step=state.global_step, **self.declared)
         control.should_training_stop |= self.is_done(state.log_history)
 
     def is_done(self, log_history: list[dict[str, Any]]) -> bool:
@@ -95,7 +98,7 @@ class KeepState(TrainerCallback):  # type: ignore[misc]
         """
         if point is None:
             return None
-        state = json.loads((Path(point) / "trainer_state.json").read_text(encoding="utf-8"))
+        state = resumable.trainer_state(Path(point))
         log_history: list[dict[str, Any]] = state["log_history"]
         return log_history if state["global_step"] >= state["max_steps"] or self.is_done(log_history) else None
 

@@ -274,6 +274,49 @@ def test_a_state_that_is_not_whole_is_passed_over(broken, ruin):
     assert passed_over[0].startswith("checkpoint-6: ")
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, broken_off):
+    """The same training, that nobody broke off."""
+    made = Workspace(tmp_path_factory.mktemp("undisturbed") / "run", broken_off.encoded, broken_off.base)
+    made.params(**{"runtime.save_steps": 3})
+    assert made.run(environment=ONE_THREAD).returncode == 0
+    return made
+
+
+@pytest.mark.parametrize("ruin", ["truncated", "gone"])
+def test_weights_of_an_evaluation_that_are_not_whole_are_made_again(broken, undisturbed, ruin):
+    """They were written at step 5, between two states that are whole, and no later step would write them."""
+    (weights,) = (broken.folder / "state").glob("*/weights/checkpoint-5")
+    if ruin == "truncated":
+        os.truncate(weights / "model.safetensors", 100)
+    else:
+        shutil.rmtree(weights)
+    resumed = broken.run(environment=ONE_THREAD)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "not resuming from checkpoint-6: the weights of step 5: " in resumed.stderr
+    assert "going on from step 3" in resumed.stderr
+    assert broken.digests() == undisturbed.digests()
+
+
+def test_a_torn_state_is_passed_over_for_the_one_before(broken, undisturbed):
+    """Case 21."""
+    (weights,) = (broken.folder / "state").glob("*/resume/checkpoint-6/model.safetensors")
+    os.truncate(weights, 100)
+    resumed = broken.run(environment=ONE_THREAD)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "not resuming from checkpoint-6: model.safetensors has 100 bytes" in resumed.stderr
+    assert "going on from step 3" in resumed.stderr
+    assert broken.digests() == undisturbed.digests()
+
+
+def test_other_params_start_afresh_and_leave_the_unfinished_run_where_it_is(broken):
+    """Case 2."""
+    broken.params(**{"runtime.save_steps": 3, "train.learning_rate": 1e-3})
+    assert "starting at step 0" in broken.run(environment=ONE_THREAD).stderr
+    broken.params(**{"runtime.save_steps": 100})
+    assert "going on from step 6" in broken.run(environment=ONE_THREAD).stderr
+
+
 def test_where_all_states_are_torn_it_says_so_and_starts_afresh(broken):
     """Case 21."""
     for weights in (broken.folder / "state").glob("*/resume/*/model.safetensors"):

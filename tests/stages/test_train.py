@@ -102,29 +102,6 @@ def test_one_process_gives_the_same_weights_with_and_without_torchrun(workspace)
     assert workspace.digests() == launched
 
 
-def test_a_torn_state_is_passed_over_for_the_one_before(workspace):
-    """Case 21."""
-    workspace.params(**{"runtime.save_steps": 3})
-    assert workspace.run(BREAK_AT_STEP_7, environment={"OMP_NUM_THREADS": "1"}).returncode == 9
-    (weights,) = (workspace.folder / "state").glob("*/resume/checkpoint-6/model.safetensors")
-    weights.write_bytes(weights.read_bytes()[:100])
-    resumed = workspace.run(environment={"OMP_NUM_THREADS": "1"})
-    assert resumed.returncode == 0, resumed.stderr
-    assert "not resuming from checkpoint-6: model.safetensors has 100 bytes" in resumed.stderr
-    assert "going on from step 3" in resumed.stderr
-
-
-def test_other_params_start_afresh_and_leave_the_unfinished_run_where_it_is(workspace):
-    """Case 2."""
-    one_thread = {"OMP_NUM_THREADS": "1"}
-    workspace.params(**{"runtime.save_steps": 3})
-    assert workspace.run(BREAK_AT_STEP_7, environment=one_thread).returncode == 9
-    workspace.params(**{"runtime.save_steps": 3, "train.learning_rate": 1e-3})
-    assert "starting at step 0" in workspace.run(environment=one_thread).stderr
-    workspace.params(**{"runtime.save_steps": 100})
-    assert "going on from step 6" in workspace.run(environment=one_thread).stderr
-
-
 def test_a_training_that_ended_is_not_done_again(workspace):
     workspace.params()
     assert workspace.run().returncode == 0

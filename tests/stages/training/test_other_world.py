@@ -21,6 +21,7 @@ def state(root, name, facts, step=6):
     saved = root / name / f"resume/checkpoint-{step}"
     saved.mkdir(parents=True)
     (saved / "optimizer.pt").write_text("state")
+    outputs.write_json(saved / "trainer_state.json", {"log_history": []})
     checkpoints.complete(saved, step=step)
     return saved
 
@@ -41,7 +42,7 @@ def own(tmp_path):
 def test_a_run_of_another_number_of_processes_is_found_and_the_furthest_comes_first(tmp_path, own):
     state(tmp_path, "two", others(), step=6)
     state(tmp_path, "four", {**others(), "processes": 4}, step=9)
-    found = list(other_world.candidates(tmp_path, own, FACTS))
+    found = other_world.candidates(tmp_path, own, FACTS)
     assert [(path.name, processes) for path, processes in found] == [("checkpoint-9", 4), ("checkpoint-6", 2)]
 
 
@@ -51,7 +52,7 @@ def test_a_run_of_other_params_a_torn_one_and_a_folder_without_facts_are_not(tmp
     (torn / "optimizer.pt").write_text("other")
     state(tmp_path, "old", others())
     (tmp_path / "old" / identity.FACTS).write_text("{")
-    assert list(other_world.candidates(tmp_path, own, FACTS)) == []
+    assert other_world.candidates(tmp_path, own, FACTS) == []
 
 
 def test_it_is_copied_only_where_that_is_allowed_and_stays_where_it_was(tmp_path, own, caplog):
@@ -78,7 +79,7 @@ def test_a_run_that_has_a_state_of_its_own_goes_on_with_that(tmp_path, own):
     state(tmp_path, "two", others(), step=9)
     mine = own / "resume/checkpoint-3"
     mine.mkdir(parents=True)
-    outputs.write_json(mine / "state.json", {})
+    outputs.write_json(mine / "trainer_state.json", {"log_history": []})
     checkpoints.complete(mine, step=3)
     other_world.take_over(tmp_path, own, FACTS, allowed=True)
     assert [path.name for path in (own / "resume").iterdir()] == ["checkpoint-3"]
