@@ -67,12 +67,13 @@ def of_stage(stage: str, ended: Ended, said: Sequence[str], own: Own | None, dea
         code, message = of_dvc_itself(ended.code, said)
     if ended.code < 0 and own is not None:
         code, message = MACHINE, f"dvc was killed by signal {-ended.code}; the stage: {message}"
+    # What dvc says of itself, when it was asked to end, may be the traceback of its interrupted start: no mistake.
+    of_the_stage = own is not None or bool(told)
     if ended.why == "stopped":
-        # What dvc says of itself then may be the traceback of its own interrupted start: nobody's mistake.
-        code = code if code in (USER, GATE) and (own is not None or told) else STOPPED
+        code = code if of_the_stage and code in (USER, GATE) else STOPPED
         message = f"stopped on request: {message}"
     elif ended.why == "deadline":
-        code = code if code in (USER, GATE, STOPPED) else MACHINE
+        code = code if of_the_stage and code in (USER, GATE, STOPPED) else MACHINE
         message = f"not done by its deadline of {deadline:g} s, and stopped: {message}"
     return StageFailed(stage, code, message, ended.why)
 
