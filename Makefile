@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
-# Test files that run at once; each test's own processes take one thread (tests/conftest.py).
+# Tests that run at once; each test's own processes take one thread (tests/conftest.py).
 WORKERS ?= 2
 
 # Relative, so that a checkout may lie in a folder whose name holds spaces.
@@ -23,10 +23,10 @@ repro: install  ## raw rows to an exported model: dvc repro, then a summary
 	@$(IN_VENV) remint summary
 
 test: install  ## all tests but the slow ones
-	@$(IN_VENV) python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist loadfile
+	@$(IN_VENV) python -m pytest -m "not slow and not gpu" -n $(WORKERS) --dist worksteal
 
 test-slow: install  ## the tests that take minutes
-	@$(IN_VENV) python -m pytest -m "slow and not gpu" -n $(WORKERS) --dist loadfile
+	@$(IN_VENV) python -m pytest -m "slow and not gpu" -n $(WORKERS) --dist worksteal
 
 check: install  ## format, lint, types, imports, the rules of the building
 	@$(IN_VENV) ruff format --check .

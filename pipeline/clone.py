@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 
 import psutil
 
-from pipeline import git
+from pipeline import dvc_cli, git
 from stages.errors import UserError
 
 STATE = "REMINT_STATE"
@@ -135,16 +135,13 @@ def _stoppable() -> Iterator[None]:
 
 
 def _environment(top: Path) -> dict[str, str]:
-    settings = {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        STATE: str(top / "state"),
-        "DVC_SITE_CACHE_DIR": str(top / "dvc"),
-        "DVC_NO_ANALYTICS": "1",
-        "TMPDIR": str(top / "tmp"),  # torch leaves folders there
-    }
-    # With these a stage of the clone would import the code of the checkout, or take itself for one of its run.
-    dropped = {"PYTHONSAFEPATH", "DVC_ROOT", "DVC_STAGE"}
-    return {name: value for name, value in git.environment(**settings).items() if name not in dropped}
+    return dvc_cli.surroundings(
+        **{
+            STATE: str(top / "state"),
+            "DVC_SITE_CACHE_DIR": str(top / "dvc"),
+            "TMPDIR": str(top / "tmp"),  # torch leaves folders there
+        }
+    )
 
 
 def _fill(clone: Clone, checkout: Path, commit: str) -> None:

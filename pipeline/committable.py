@@ -8,6 +8,8 @@ from ruamel.yaml import YAML
 
 from pipeline import data_files, git, overrides, recorded
 from pipeline.data_files import DataFile
+from pipeline.graph import group_of
+from pipeline.values import some
 from stages import params_file
 from stages.errors import UserError
 
@@ -16,7 +18,6 @@ GRAPH = ("dvc.yaml", ".dvcignore")
 """What decides a run and is an input of no stage."""
 
 _OPERATIONS = ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-_SHOWN = 6
 
 
 def require(checkout: Path, *, branch: str | None = None, overridden: Mapping[str, Any] | None = None) -> list[str]:
@@ -102,7 +103,7 @@ def _of_git(checkout: Path, branch: str | None) -> Iterator[str]:
 def _staged(checkout: Path, files: set[str]) -> Iterator[str]:
     staged = [path for path, letters in git.status(checkout).items() if letters[0] not in " ?" and path not in files]
     if staged:
-        yield f"{_some(staged)}: staged, and not of the run; commit it, or `git restore --staged` it"
+        yield f"{some(staged)}: staged, and not of the run; commit it, or `git restore --staged` it"
 
 
 def _params(checkout: Path, overridden: Mapping[str, Any]) -> Iterator[str]:
@@ -144,13 +145,13 @@ def _in_git(checkout: Path, inputs: list[str], files: set[str]) -> Iterator[str]
         )
     known = [path for path in inputs if path not in missing]
     if changed := [path for path in git.status(checkout, *known, *GRAPH) if path not in files]:
-        yield f"{_some(changed)}: decides the run, and is not committed as it is here; commit it, or put it back"
+        yield f"{some(changed)}: decides the run, and is not committed as it is here; commit it, or put it back"
 
 
 def _of_graph(checkout: Path) -> recorded.Stages:
     """The stages of dvc.lock that dvc.yaml still has."""
     described = YAML(typ="safe").load(checkout / "dvc.yaml")["stages"]
-    return {name: stage for name, stage in locked(checkout).items() if name.partition("@")[0] in described}
+    return {name: stage for name, stage in locked(checkout).items() if group_of(name) in described}
 
 
 def raw_data(checkout: Path) -> str | None:
@@ -158,8 +159,3 @@ def raw_data(checkout: Path) -> str | None:
     data = params_file.read(checkout / overrides.PARAMS).get("data")
     raw = data.get("raw") if isinstance(data, dict) else None
     return str(raw) if raw else None
-
-
-def _some(paths: list[str]) -> str:
-    more = len(paths) - _SHOWN
-    return ", ".join(paths[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from pipeline import data_files, dvc_cli, dvc_command, recorded
 from pipeline.data_files import DataFile
 from pipeline.dvc_command import Say
+from pipeline.graph import group_of
 from stages import params_file
 from stages.errors import DataError
 
@@ -80,7 +81,7 @@ def _fetching(checkout: Path, graph: Mapping[str, set[str]]) -> Iterator[str]:
     knobs = params_file.read(checkout / "params.yaml")
     described = YAML(typ="safe").load(checkout / "dvc.yaml")["stages"]
     for stage in graph:
-        mark = (described.get(stage.partition("@")[0]) or {}).get("meta", {}).get(FETCHES, [])
+        mark = (described.get(group_of(stage)) or {}).get("meta", {}).get(FETCHES, [])
         if any(_value(knobs, place) is not None for place in ([mark] if isinstance(mark, str) else mark)):
             yield stage
 

@@ -81,13 +81,8 @@ def _changes(entries: list[Any]) -> Iterator[str]:
 
 
 def graph(checkout: Path) -> dict[str, set[str]]:
-    """Each stage with the ones it waits for; look() has the changes, too."""
+    """Each stage with the ones it waits for; look() has what is not up to date, too."""
     return look(checkout).graph
-
-
-def changed(checkout: Path) -> dict[str, set[str]]:
-    """Each stage that is not up to date, and why; look() has the graph, too."""
-    return look(checkout).changed
 
 
 def reproduce(

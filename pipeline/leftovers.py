@@ -16,15 +16,13 @@ import psutil
 
 from pipeline import summary
 from stages import checkpoints, identity
+from stages.training import finished
 
 NAME = re.compile(r"[0-9a-f]{32}")
 """The name of a training's folder, its identity: nothing else in the state folder is anybody's leftover."""
 
 PARTIAL = re.compile(r"\..+\.partial")
 """The name of an output that is not whole yet (stages/outputs.py)."""
-
-FINISHED = "finished.json"
-"""The mark of a training that ended (stages/training/finished.py)."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def _training(folder: Path, recorded: str) -> Leftover:
 
 def _progress(folder: Path, recorded: str) -> tuple[str, bool]:
     """How far a training came, and whether one would go on from there."""
-    ended = _json(folder / FINISHED)
+    ended = _json(folder / finished.MARKER)
     if ended:
         output = ended.get("output")
         if not output:

@@ -9,6 +9,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from pipeline import committable, git, recorded
+from pipeline.graph import group_of
 
 REPORTS = "reports"
 """A stage's mark in dvc.yaml (`meta: reports`): where in its JSON its metrics are: metrics.*.value, best.score."""
@@ -26,7 +27,7 @@ def since(checkout: Path, commit: str = "HEAD") -> dict[str, Change]:
     described = YAML(typ="safe").load(checkout / "dvc.yaml")["stages"]
     found: dict[str, Change] = {}
     for name in reversed(recorded.in_order(list(stages), stages)):
-        stage = described.get(name.partition("@")[0])
+        stage = described.get(group_of(name))
         patterns = ((stage or {}).get("meta") or {}).get(REPORTS, ["*"])
         # What DVC keeps, git ignores: a model's own JSON is no metric.
         files = git.kept(checkout, *(path for path in stages[name].outputs if path.endswith(".json")))

@@ -8,6 +8,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from pipeline.graph import group_of
 from stages.errors import DataError, UserError
 
 
@@ -74,7 +75,7 @@ def named(name: str, stages: Stages) -> list[str]:
     Raises:
         UserError: there is none; the message lists those there are.
     """
-    found = [stage for stage in stages if name in (stage, stage.partition("@")[0])]
+    found = [stage for stage in stages if name in (stage, group_of(stage))]
     if not found:
         raise UserError(f"{name}: no stage of the commit's dvc.lock; it has {', '.join(stages)}")
     return found

@@ -9,7 +9,8 @@ from typing import Literal
 from pipeline import data_files, dvc_cli, dvc_command, recorded
 from pipeline.data_files import DVC_FILE, DataFile
 from pipeline.dvc_command import Say
-from pipeline.graph import in_order, with_what_follows
+from pipeline.graph import group_of, in_order, with_what_follows
+from pipeline.values import some
 from stages.errors import DataError, UserError
 from stages.lookup import nearest
 
@@ -17,7 +18,6 @@ Targets = Collection[str] | Literal["all"]
 """Stages, outputs, folders of outputs, data or their .dvc files; or all that the graph reads and writes."""
 
 _NOWHERE = "do not exist neither locally nor on remote"
-_SHOWN = 8
 
 
 def push(
@@ -50,7 +50,7 @@ def push(
         known |= {one.digest: one.path for one in data}
         names = sorted({known.get(md5, f"a file with md5 {md5}") for md5 in lost}, key=lambda name: (" " in name, name))
         raise DataError(
-            f"dvc push: neither in the cache nor in the remote: {_some(names)}; `dvc repro --force` makes them again, "
+            f"dvc push: neither in the cache nor in the remote: {some(names)}; `dvc repro --force` makes them again, "
             "or push less"
         )
     return sorted(paths)
@@ -131,7 +131,7 @@ def bring(
             tried |= absent
         lacking = {path for path in needed if not (checkout / path).exists()}
         if lost := sorted(lacking & {one.path for one in data}):
-            raise DataError(f"{_some(lost)}: neither here nor in the remote; push it where it is (dvc push)")
+            raise DataError(f"{some(lost)}: neither here nor in the remote; push it where it is (dvc push)")
         if not absent and run.issuperset(holders[path] for path in lacking):
             break
         run |= {holders[path] for path in lacking}
@@ -175,7 +175,7 @@ def resolve(targets: Targets, stages: recorded.Stages, data: Iterable[DataFile])
     for target in [targets] if isinstance(targets, str) else targets:
         taken = set(_standing_for(target.rstrip("/"), stages, files))
         if not taken:
-            names = sorted({*every, *files.values(), *(name.partition("@")[0] for name in stages)})
+            names = sorted({*every, *files.values(), *(group_of(name) for name in stages)})
             raise UserError(f"{target}: no stage that has run, and no output or data of one{nearest(target, names)}")
         found |= taken
     return _whole(found, stages)
@@ -183,7 +183,7 @@ def resolve(targets: Targets, stages: recorded.Stages, data: Iterable[DataFile])
 
 def _standing_for(target: str, stages: recorded.Stages, files: Mapping[str, str]) -> Iterator[str]:
     for name, stage in stages.items():
-        if target in (name, name.partition("@")[0]):
+        if target in (name, group_of(name)):
             yield from stage.outputs
         yield from (path for path in stage.outputs if f"{path}/".startswith(f"{target}/"))
     yield from (path for file, path in files.items() if target in (file, path))
@@ -204,8 +204,3 @@ def _folders(stages: recorded.Stages) -> dict[str, set[str]]:
 
 def _at(remote: str | None) -> list[str]:
     return ["--remote", remote] if remote else []
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

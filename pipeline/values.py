@@ -1,6 +1,7 @@
 """Values, sizes, ages and numbers of things, as a person reads them."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 LONGEST = 60
@@ -17,6 +18,12 @@ def show(value: Any) -> str:
 def times(count: int, one: str, several: str) -> str:
     """A number of things."""
     return f"{count:,} {one if count == 1 else several}"
+
+
+def some(names: Sequence[str], shown: int = 8) -> str:
+    """The first of many names, and how many more there are."""
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
 
 
 def size(count: float) -> str:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from pipeline import clone as clones
-from pipeline import comparison, git, recorded, verify_report
+from pipeline import comparison, data_files, git, recorded, verify_report
 from pipeline.clone import Clone, Ended
 from pipeline.comparison import Input, Output
 from pipeline.stored import Stored, md5_of
@@ -125,13 +123,11 @@ def fetch(clone: Clone, here: Stored, given: list[str], taken: list[str]) -> Non
         UserError: raw data are neither in the checkout's cache nor in the default remote.
     """
     local, remote = list(taken), []
-    for file in git.files(clone.root, "HEAD", "*.dvc"):
-        for path, digest in tracked(clone.root / file).items():
-            full = os.path.normpath(f"{Path(file).parent}/{path}")
-            if here.copy(digest, clone.cache):
-                local.append(full)
-            elif any(f"{one}/".startswith(f"{full}/") or f"{full}/".startswith(f"{one}/") for one in given):
-                remote.append(full)
+    for data in data_files.find(clone.root):
+        if here.copy(data.digest, clone.cache):
+            local.append(data.path)
+        elif any(f"{one}/".startswith(f"{data.path}/") or f"{data.path}/".startswith(f"{one}/") for one in given):
+            remote.append(data.path)
     missing = [path for path in local if not (clone.root / path).is_file()]
     if missing and clone.dvc("checkout", *missing).code:
         raise MachineError(f"{', '.join(missing)}: DVC could not put them into the clone; see its message above")
@@ -140,13 +136,6 @@ def fetch(clone: Clone, here: Stored, given: list[str], taken: list[str]) -> Non
             f"{', '.join(remote)}: neither in this checkout's cache nor in the default remote of DVC; "
             "`dvc pull` here, or `dvc push` where they are"
         )
-
-
-def tracked(file: Path) -> dict[str, str]:
-    """What a .dvc file tracks: path, from the file's folder -> digest."""
-    listed = YAML(typ="safe").load(file.read_text(encoding="utf-8")) or {}
-    base = listed.get("wdir", ".")
-    return {f"{base}/{one['path']}": str(one.get("md5", "")) for one in listed.get("outs", [])}
 
 
 def read_new(file: Path) -> recorded.Stages:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pipeline import comparison
-from pipeline.values import times
+from pipeline.values import some, times
 
 if TYPE_CHECKING:
     from pipeline.verify import Report
@@ -63,13 +63,8 @@ def _inputs(report: "Report") -> Iterator[str]:
     for one in report.inputs:
         yield f"  {comparison.describe(one)}: {', '.join(one.stages)}"
         if one.changed and one.changed != [one.name]:
-            yield f"    changed since {report.lock_commit[:9]}, which has that dvc.lock: {_some(one.changed)}"
+            yield f"    changed since {report.lock_commit[:9]}, which has that dvc.lock: {some(one.changed, SHOWN)}"
     yield ""
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _outputs(report: "Report") -> Iterator[str]:

@@ -18,6 +18,7 @@ from typing import IO
 
 from ruamel.yaml import YAML
 
+from pipeline.graph import group_of
 from stages.errors import StoppedError
 from stages.identity import state_root
 
@@ -27,7 +28,7 @@ _POLL_SECONDS = 0.5
 def slot_of(checkout: Path, stage: str) -> str | None:
     """The kind of slot that a stage (a matrix's item, too) needs, or None."""
     stages = YAML(typ="safe").load(checkout / "dvc.yaml")["stages"]
-    found = stages.get(stage.partition("@")[0], {}).get("meta", {}).get("slot")
+    found = stages.get(group_of(stage), {}).get("meta", {}).get("slot")
     return str(found) if found else None
 
 

@@ -1,12 +1,15 @@
 """A throwaway project: this repository's graph and code, a 2-layer model, 60 rows, and a git and a DVC of its own."""
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +132,37 @@ class Project:
         """The md5 that dvc.lock records for an output."""
         lock = YAML(typ="safe").load(self.root / "dvc.lock")
         return next(out["md5"] for stage in lock["stages"].values() for out in stage["outs"] if out["path"] == path)
+
+
+@contextlib.contextmanager
+def under_way(project: Project, command: list[str], until: Callable[[str], bool]) -> Iterator[subprocess.Popen[bytes]]:
+    """A command in a session of its own, as a terminal has it, once `until` holds of what it said; killed if left."""
+    said = project.home / "log"
+    with said.open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=project.root,
+            env=project.environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while not until(said.read_text(encoding="utf-8")):
+                assert process.poll() is None, said.read_text(encoding="utf-8")
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
+    """SIGINT to all of the terminal's group."""
+    os.killpg(process.pid, signal.SIGINT)
 
 
 def ran(said: str) -> list[str]:

@@ -1,41 +1,24 @@
 """Whoever is killed, nobody of the run outlives it, and the next `dvc repro` goes on and ends (cases 1, 3, 4)."""
 
-import os
-import signal
-import subprocess
-import time
-
 import psutil
 import pytest
+
+from tests.end_to_end import project as projects
 
 STEPS = 300
 
 
 @pytest.fixture
 def training(project):
-    """`dvc repro` in a session of its own, as a terminal has it, while it trains; it is killed if it is left."""
+    """`dvc repro` while it trains."""
     project.set(**{"train.max_steps": STEPS, "train.eval_strategy": "steps", "train.eval_steps": 150})
     project.set(**{"runtime.save_steps": 20})
-    log = (project.home / "log").open("w", encoding="utf-8")
-    process = subprocess.Popen(
-        ["dvc", "repro", "train@13"],
-        cwd=project.root,
-        env=project.environment,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
     state = project.home / "state"
-    deadline = time.monotonic() + 120
-    while not list(state.glob("*/resume/checkpoint-*/manifest.json")):
-        assert process.poll() is None, (project.home / "log").read_text(encoding="utf-8")
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield process
-    log.close()
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    command = ["dvc", "repro", "train@13"]
+    with projects.under_way(
+        project, command, lambda said: bool(list(state.glob("*/resume/checkpoint-*/manifest.json")))
+    ) as process:
+        yield process
 
 
 def kill_dvc(process):
@@ -44,10 +27,6 @@ def kill_dvc(process):
 
 def ask_dvc_to_end(process):
     process.terminate()
-
-
-def press_ctrl_c(process):
-    os.killpg(process.pid, signal.SIGINT)
 
 
 def kill_the_launcher(process):
@@ -60,7 +39,7 @@ def kill_the_launcher(process):
 SLOW = [pytest.param(stop, marks=pytest.mark.slow) for stop in (ask_dvc_to_end, kill_the_launcher)]
 
 
-@pytest.mark.parametrize("stop", [kill_dvc, press_ctrl_c, *SLOW])
+@pytest.mark.parametrize("stop", [kill_dvc, projects.press_ctrl_c, *SLOW])
 def test_nobody_outlives_the_run_and_the_next_one_goes_on(project, training, stop):
     family = psutil.Process(training.pid).children(recursive=True)
     assert any("stages.train" in str(one.cmdline()) for one in family)

@@ -1,14 +1,12 @@
 """`remint verify`: what it says of a commit that is as it should be, and of each thing that is not."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import time
 
 import psutil
 import pytest
+
+from tests.end_to_end import project as projects
 
 
 @pytest.fixture
@@ -177,37 +175,19 @@ def test_mistakes_are_named_before_anything_is_cloned(verify, project):
 
 @pytest.fixture
 def under_way(project, temporary):
-    """`remint verify` of all while its first stage runs; it is killed if it is left."""
-    log = (project.home / "log").open("w", encoding="utf-8")
-    process = subprocess.Popen(
-        ["python", "-m", "pipeline.cli", "verify"],
-        cwd=project.root,
-        env=project.environment,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 120
-    while "Running stage 'fetch_model'" not in (project.home / "log").read_text(encoding="utf-8"):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield process
-    log.close()
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    """`remint verify` of all while its first stage runs."""
+    command = ["python", "-m", "pipeline.cli", "verify"]
+    with projects.under_way(project, command, lambda said: "Running stage 'fetch_model'" in said) as process:
+        yield process
 
 
 def ask_to_end(process):
     process.terminate()
 
 
-def press_ctrl_c(process):
-    os.killpg(process.pid, signal.SIGINT)
-
-
-@pytest.mark.parametrize(("stop", "code"), [(ask_to_end, 143), pytest.param(press_ctrl_c, 130, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("stop", "code"), [(ask_to_end, 143), pytest.param(projects.press_ctrl_c, 130, marks=pytest.mark.slow)]
+)
 def test_one_that_is_stopped_leaves_neither_a_folder_nor_a_process(project, temporary, under_way, stop, code):
     family = psutil.Process(under_way.pid).children(recursive=True)
     assert len(family) >= 2

@@ -147,7 +147,7 @@ def test_the_graph_has_the_items_of_a_matrix_and_the_data_that_dvc_tracks(checko
 
 
 def test_nothing_has_changed_after_a_run(checkout):
-    assert dvc_cli.changed(checkout) == {}
+    assert dvc_cli.look(checkout).changed == {}
 
 
 def test_what_has_changed_is_named_with_the_reason(checkout):
@@ -411,7 +411,7 @@ def test_two_stages_run_side_by_side(checkout):
     for thread in threads:
         thread.join(until - time.monotonic())
     assert outcomes == {"a": "ran", "b": "ran"}
-    assert dvc_cli.changed(checkout) == {}
+    assert dvc_cli.look(checkout).changed == {}
 
 
 @pytest.mark.slow
